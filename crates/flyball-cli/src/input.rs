@@ -1,0 +1,156 @@
+//! Reading events from files and pipes: line by line, bounded, with the number of each line.
+
+use crate::fail::Failure;
+use flyball::limits::EVENT_BYTES;
+use flyball::{Code, Error, Event};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A bar appears when reading takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Lines of one file.
+pub(crate) struct Lines {
+    name: String,
+    reader: BufReader<Box<dyn Read>>,
+    line: u64,
+    buffer: Vec<u8>,
+    bar: Bar,
+}
+
+/// A progress bar that shows itself only when there is something to wait for.
+struct Bar {
+    total: u64,
+    done: u64,
+    started: Instant,
+    shown: Option<ProgressBar>,
+    wanted: bool,
+}
+
+impl Bar {
+    fn new(total: u64) -> Self {
+        let wanted = total > 0 && std::io::stderr().is_terminal();
+        Bar { total, done: 0, started: Instant::now(), shown: None, wanted }
+    }
+
+    fn advance(&mut self, bytes: u64, line: u64) {
+        self.done += bytes;
+        if !self.wanted || !line.is_multiple_of(256) {
+            return;
+        }
+        if self.shown.is_none() && self.started.elapsed() > PATIENCE {
+            let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {eta} left");
+            self.shown = Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));
+        }
+        if let Some(bar) = &self.shown {
+            bar.set_position(self.done);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Lines {
+    /// Opens a file, or stdin for `-`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Lines::from_reader("<stdin>", Box::new(std::io::stdin()), 0));
+        }
+        let name = path.display().to_string();
+        let cannot = |error: std::io::Error| {
+            let advice = if error.kind() == std::io::ErrorKind::NotFound {
+                "check the path"
+            } else {
+                "check that it can be read"
+            };
+            Failure::new("cannot_read", name.clone(), error.to_string(), advice)
+        };
+        let file = File::open(path).map_err(cannot)?;
+        let meta = file.metadata().map_err(cannot)?;
+        if meta.is_dir() {
+            return Err(Failure::new("cannot_read", name, "this is a folder", "name a file of events"));
+        }
+        Ok(Lines::from_reader(&name, Box::new(file), meta.len()))
+    }
+
+    fn from_reader(name: &str, reader: Box<dyn Read>, total: u64) -> Self {
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        Lines { name: name.to_owned(), reader, line: 0, buffer: Vec::new(), bar: Bar::new(total) }
+    }
+
+    /// The file and line that was read last.
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.name, self.line)
+    }
+
+    /// The file's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The line that was read last, as it stands in the file.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The next event; blank lines are skipped. `None` at the end.
+    pub(crate) fn next_event(&mut self) -> Result<Option<Result<Event, Error>>, Failure> {
+        loop {
+            let read = self.next_line().map_err(|error| {
+                Failure::new("cannot_read", self.place(), error.to_string(), "check the file")
+            })?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            self.bar.advance(read as u64, self.line);
+            let first = self.line == 1;
+            if first && self.buffer.starts_with(&[0xef, 0xbb, 0xbf]) {
+                self.buffer.drain(..3);
+            }
+            while self.buffer.last().is_some_and(u8::is_ascii_whitespace) {
+                self.buffer.pop();
+            }
+            if self.buffer.len() > EVENT_BYTES {
+                self.skip_rest()?;
+                return Ok(Some(Err(Error::new(
+                    Code::EventTooLarge,
+                    format!("the line has more than {EVENT_BYTES} bytes"),
+                    "send a fingerprint or the first part of large outputs instead of the whole",
+                ))));
+            }
+            if !self.buffer.is_empty() {
+                return Ok(Some(Event::from_bytes(&self.buffer)));
+            }
+        }
+    }
+
+    fn next_line(&mut self) -> std::io::Result<usize> {
+        self.buffer.clear();
+        let mut bounded = (&mut self.reader).take(EVENT_BYTES as u64 + 2);
+        bounded.read_until(b'\n', &mut self.buffer)
+    }
+
+    /// Reads to the end of a line that is too long without keeping it.
+    fn skip_rest(&mut self) -> Result<(), Failure> {
+        let mut rest = Vec::new();
+        loop {
+            rest.clear();
+            let mut bounded = (&mut self.reader).take(1 << 16);
+            let read = bounded.read_until(b'\n', &mut rest)?;
+            if read == 0 || rest.last() == Some(&b'\n') {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The only place that looks for a policy: file, environment and command line become layers.
+
+use crate::args::PolicyArgs;
+use crate::fail::Failure;
+use flyball::policy::{Format, Layer, Resolved, from_environment, from_set, parse, resolve};
+use flyball::{PolicySource, Preset};
+use std::path::{Path, PathBuf};
+
+/// The names under which a project's policy is looked for.
+const NAMES: [&str; 4] = ["flyball.yaml", "flyball.yml", "flyball.toml", "flyball.json"];
+
+/// All layers, lowest first, and the preset that they start from.
+pub(crate) fn layers(args: &PolicyArgs, default: Preset) -> Result<(Vec<Layer>, Preset), Failure> {
+    let mut layers = Vec::new();
+    if let Some(path) = args.policy.clone().or_else(|| project_policy(&std::env::current_dir().ok()?)) {
+        let text = read(&path)?;
+        let name = path.display().to_string();
+        layers.push(parse(&text, Format::guess(&name, &text), &name)?);
+    }
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    layers.extend(from_environment(variables)?);
+    let mut set = args.set.clone();
+    if let Some(preset) = &args.preset {
+        set.insert(0, format!("preset={preset}"));
+    }
+    if !set.is_empty() {
+        layers.push(from_set(&set)?);
+    }
+    Ok((layers, default))
+}
+
+/// The source of policies for sessions.
+pub(crate) fn source(args: &PolicyArgs, default: Preset) -> Result<PolicySource, Failure> {
+    let (layers, preset) = layers(args, default)?;
+    Ok(PolicySource::new(layers, preset)?)
+}
+
+/// The effective policy with everything that is known about it.
+pub(crate) fn resolved(args: &PolicyArgs, default: Preset) -> Result<Resolved, Failure> {
+    let (layers, preset) = layers(args, default)?;
+    Ok(resolve(&layers, preset)?)
+}
+
+/// Reads a text file of moderate size.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::new("cannot_read", name.clone(), error.to_string(), "check the path"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::new("not_utf8", name, format!("byte {at} is not UTF-8"), "write the file as UTF-8")
+    })
+}
+
+/// A policy file in this folder or above, up to the root of the repository.
+fn project_policy(from: &Path) -> Option<PathBuf> {
+    for folder in from.ancestors() {
+        if let Some(found) = NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
+            return Some(found);
+        }
+        if folder.join(".git").exists() {
+            return None;
+        }
+    }
+    None
+}

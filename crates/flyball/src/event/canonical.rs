@@ -1,0 +1,138 @@
+//! Canonical JSON: one spelling for every value, so that key order, number spelling and white space do not matter.
+//!
+//! Object keys are sorted (the map keeps them so), a number that is whole is written as a whole number however it
+//! was spelt, and a string of arguments that is itself a JSON object or array counts as that object or array.
+
+use crate::fingerprint::Fingerprint;
+use serde_json::{Number, Value};
+
+/// Writes a value in its canonical spelling.
+#[must_use]
+pub fn canonical_json(value: &Value) -> String {
+    let mut out = Vec::new();
+    write_value(value, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The fingerprint of a value's canonical spelling.
+pub(crate) fn value_fingerprint(value: &Value) -> Fingerprint {
+    let mut out = Vec::with_capacity(256);
+    write_value(value, &mut out);
+    Fingerprint::of(&out)
+}
+
+/// The fingerprint of a tool's name with its arguments, and of their skeleton: the same with every number blanked.
+pub(crate) fn args_fingerprints(tool: &str, args: &Value) -> (Fingerprint, Fingerprint) {
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(tool.as_bytes());
+    out.push(0);
+    match nested(args) {
+        Some(inner) => write_value(&inner, &mut out),
+        None => write_value(args, &mut out),
+    }
+    let call = Fingerprint::of(&out);
+    let start = tool.len() + 1;
+    blank_numbers(&mut out, start);
+    (call, Fingerprint::of(&out))
+}
+
+/// Arguments that came as a text which is itself JSON, as many providers send them.
+fn nested(args: &Value) -> Option<Value> {
+    let text = args.as_str()?.trim();
+    if !(text.starts_with('{') || text.starts_with('[')) {
+        return None;
+    }
+    super::parse::checked(text).ok()
+}
+
+/// Replaces each run of digits from `start` on by one `#`, in place.
+fn blank_numbers(bytes: &mut Vec<u8>, start: usize) {
+    let mut write = start;
+    let mut in_digits = false;
+    for read in start..bytes.len() {
+        let byte = bytes[read];
+        if byte.is_ascii_digit() {
+            if !in_digits {
+                bytes[write] = b'#';
+                write += 1;
+            }
+            in_digits = true;
+        } else {
+            bytes[write] = byte;
+            write += 1;
+            in_digits = false;
+        }
+    }
+    bytes.truncate(write);
+}
+
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => write_number(number, out),
+        Value::String(text) => write_string(text, out),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_value(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(map) => {
+            out.push(b'{');
+            for (at, (key, item)) in map.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_string(key, out);
+                out.push(b':');
+                write_value(item, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+fn write_number(number: &Number, out: &mut Vec<u8>) {
+    use std::io::Write;
+    // Writing into a vector cannot fail.
+    let _ = match number.as_f64() {
+        Some(float) if !number.is_i64() && !number.is_u64() => {
+            let whole = float as i64;
+            // `as` saturates, so that the comparison is false for what does not fit.
+            if whole as f64 == float && float.abs() < 9e15 {
+                write!(out, "{whole}")
+            } else {
+                write!(out, "{float:e}")
+            }
+        }
+        _ => write!(out, "{number}"),
+    };
+}
+
+/// Quotes and backslashes are escaped, so that a text cannot imitate structure; nothing else needs to be.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte == b'"' || *byte == b'\\' {
+            out.extend_from_slice(&bytes[from..at]);
+            out.push(b'\\');
+            from = at;
+        } else if *byte < 0x20 {
+            out.extend_from_slice(&bytes[from..at]);
+            out.extend_from_slice(b"\\u00");
+            out.push(b"0123456789abcdef"[usize::from(byte >> 4)]);
+            out.push(b"0123456789abcdef"[usize::from(byte & 15)]);
+            from = at + 1;
+        }
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out.push(b'"');
+}

@@ -1,0 +1,379 @@
+//! The kinds of event of the contract, each with its own fields.
+
+use crate::graph::Workflow;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who a user message comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A person: starts the counting of repetitions afresh.
+    #[default]
+    Human,
+    /// Another agent.
+    Agent,
+    /// A scheduler that woke the agent.
+    Schedule,
+}
+
+/// Who refused a tool call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Denier {
+    /// A person said no.
+    #[default]
+    Human,
+    /// A permission rule of the host said no.
+    Policy,
+    /// Flyball itself said no; this is its own veto coming back.
+    Guard,
+}
+
+/// What a release does to the guard that tripped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseMode {
+    /// Lets a number of further acts through.
+    #[default]
+    Grant,
+    /// Sets the guard's counters back to zero.
+    Reset,
+    /// Lifts the stop and keeps the counters as they are.
+    Keep,
+}
+
+/// One step of a plan that waits for a confirmation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// The tool that would be called.
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Value,
+}
+
+/// One check of a quality gate.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// The name: `tests`, `lint`, `build`, or an item of a checklist.
+    pub name: String,
+    /// Whether it passed.
+    #[serde(default)]
+    pub passed: bool,
+    /// Whether it did not run.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Why it did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_reason: Option<String>,
+    /// What it printed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// The single failures that were found in the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+}
+
+/// What happened or is asked for.
+#[allow(missing_docs, reason = "the fields carry the names of the contract, where each is explained")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Kind {
+    /// A session begins, or goes on after a restart.
+    #[serde(rename = "session.started")]
+    SessionStarted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workflow: Option<Workflow>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        labels: Map<String, Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goal: Option<String>,
+        /// The work was taken up again on purpose: counting starts afresh.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reopen: bool,
+    },
+    /// Somebody spoke to the agent.
+    #[serde(rename = "user.message")]
+    UserMessage {
+        #[serde(default)]
+        text: String,
+        #[serde(default)]
+        origin: Origin,
+    },
+    /// The agent spoke.
+    #[serde(rename = "assistant.message")]
+    AssistantMessage {
+        #[serde(default)]
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured: Option<Value>,
+        #[serde(default, rename = "final")]
+        is_final: bool,
+    },
+    /// A node wants to begin a turn.
+    #[serde(rename = "turn.started")]
+    TurnStarted {},
+    /// A node ended its turn.
+    #[serde(rename = "turn.finished")]
+    TurnFinished {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+    },
+    /// The agent wants to call a tool.
+    #[serde(rename = "tool.requested")]
+    ToolRequested {
+        #[serde(default)]
+        call: Option<String>,
+        tool: String,
+        #[serde(default)]
+        args: Value,
+    },
+    /// A tool call ended.
+    #[serde(rename = "tool.finished")]
+    ToolFinished {
+        #[serde(default)]
+        call: Option<String>,
+        #[serde(default)]
+        ok: Option<bool>,
+        #[serde(default)]
+        output: Value,
+        #[serde(default)]
+        error: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        args: Value,
+    },
+    /// A tool call was refused.
+    #[serde(rename = "tool.denied")]
+    ToolDenied {
+        #[serde(default)]
+        call: Option<String>,
+        #[serde(default)]
+        by: Denier,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        args: Value,
+    },
+    /// The work wants to go from one node to another.
+    #[serde(rename = "transition.requested")]
+    TransitionRequested {
+        from: String,
+        to: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edge: Option<String>,
+    },
+    /// A signal of progress was measured.
+    #[serde(rename = "progress")]
+    Progress {
+        signal: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hash: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<serde_json::Number>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failing: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        done: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<u64>,
+    },
+    /// The model's answer could not be used.
+    #[serde(rename = "validation.failed")]
+    ValidationFailed {
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        received: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// The model's answer could be used.
+    #[serde(rename = "validation.passed")]
+    ValidationPassed {},
+    /// An operation of a dialogue or a workflow failed, and would be tried again.
+    #[serde(rename = "operation.failed")]
+    OperationFailed {
+        operation: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// An operation succeeded, or was denied on purpose.
+    #[serde(rename = "operation.succeeded")]
+    OperationSucceeded {
+        operation: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// The agent says that it is done.
+    #[serde(rename = "completion.requested")]
+    CompletionRequested {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<String>,
+    },
+    /// The quality gate was run.
+    #[serde(rename = "gate.checked")]
+    GateChecked {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<String>,
+        #[serde(default)]
+        checks: Vec<Check>,
+    },
+    /// A plan waits for a person's yes.
+    #[serde(rename = "confirmation.requested")]
+    ConfirmationRequested {
+        #[serde(default)]
+        plan: Vec<PlanStep>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requester: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttl_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        targets: Vec<Value>,
+    },
+    /// A person answered.
+    #[serde(rename = "confirmation.answered")]
+    ConfirmationAnswered {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// The agent asks a person something.
+    #[serde(rename = "question.asked")]
+    QuestionAsked { text: String },
+    /// The conversation was shortened; evidence stays.
+    #[serde(rename = "compaction")]
+    Compaction {},
+    /// The provider's answer was asked for again.
+    #[serde(rename = "api.retry")]
+    ApiRetry {},
+    /// A person lets a stopped session go on.
+    #[serde(rename = "human.released")]
+    HumanReleased {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guard: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trip: Option<Value>,
+        #[serde(default)]
+        mode: ReleaseMode,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        n: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// A person stops the session.
+    #[serde(rename = "human.stopped")]
+    HumanStopped {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// The session is over.
+    #[serde(rename = "session.ended")]
+    SessionEnded {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<String>,
+    },
+}
+
+/// The contract's types with the fields of their own; everything else in an event is kept as extra.
+const TYPES: [(&str, &[&str]); 24] = [
+    ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
+    ("user.message", &["text", "origin"]),
+    ("assistant.message", &["text", "structured", "final"]),
+    ("turn.started", &[]),
+    ("turn.finished", &["output", "structured", "duration_ms"]),
+    ("tool.requested", &["call", "tool", "args"]),
+    ("tool.finished", &["call", "ok", "output", "error", "duration_ms", "tool", "args"]),
+    ("tool.denied", &["call", "by", "tool", "args"]),
+    ("transition.requested", &["from", "to", "edge"]),
+    ("progress", &["signal", "content", "hash", "value", "failing", "done", "total"]),
+    ("validation.failed", &["kind", "expected", "received", "error"]),
+    ("validation.passed", &[]),
+    ("operation.failed", &["operation", "key"]),
+    ("operation.succeeded", &["operation", "key"]),
+    ("completion.requested", &["request"]),
+    ("gate.checked", &["request", "checks"]),
+    ("confirmation.requested", &["plan", "question", "requester", "ttl_ms", "targets"]),
+    ("confirmation.answered", &["text", "value", "by"]),
+    ("question.asked", &["text"]),
+    ("compaction", &[]),
+    ("api.retry", &[]),
+    ("human.released", &["guard", "trip", "mode", "n", "by", "why"]),
+    ("human.stopped", &["by", "why"]),
+    ("session.ended", &["outcome"]),
+];
+
+/// The fields of a type of event, or nothing if the contract does not know it.
+pub(super) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
+    TYPES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
+}
+
+/// The names of all types, in the order of the contract.
+pub(super) fn type_names() -> impl Iterator<Item = &'static str> {
+    TYPES.iter().map(|(name, _)| *name)
+}
+
+impl Kind {
+    /// Whether the contract says that this event asks: an act waits for the decision.
+    #[must_use]
+    pub const fn asks(&self) -> bool {
+        matches!(
+            self,
+            Kind::AssistantMessage { .. }
+                | Kind::TurnStarted {}
+                | Kind::TurnFinished { .. }
+                | Kind::ToolRequested { .. }
+                | Kind::TransitionRequested { .. }
+                | Kind::ValidationFailed { .. }
+                | Kind::OperationFailed { .. }
+                | Kind::CompletionRequested { .. }
+                | Kind::GateChecked { .. }
+                | Kind::ConfirmationRequested { .. }
+                | Kind::ConfirmationAnswered { .. }
+                | Kind::QuestionAsked { .. }
+                | Kind::HumanStopped { .. }
+        )
+    }
+
+    /// Whether this is an act that has not happened yet, so that a refusal keeps it from being counted.
+    #[must_use]
+    pub const fn is_act(&self) -> bool {
+        matches!(
+            self,
+            Kind::TurnStarted {}
+                | Kind::ToolRequested { .. }
+                | Kind::TransitionRequested { .. }
+                | Kind::CompletionRequested { .. }
+                | Kind::ConfirmationRequested { .. }
+                | Kind::QuestionAsked { .. }
+        )
+    }
+}

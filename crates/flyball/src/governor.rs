@@ -1,0 +1,157 @@
+//! The data path in one screen: fold an event through the guards, the strictest trip wins.
+//!
+//! `step` is pure: the same policy, state and event give the same decision and the same new state, on every machine.
+//! It has no clock (time comes with the event), does no I/O and performs no effect; it returns what is to be done.
+
+use crate::decision::{Decision, Verdict};
+use crate::error::Error;
+use crate::event::{Event, Kind, args_fingerprints};
+use crate::fingerprint::Fingerprint;
+use crate::guards::{Cx, Family, Trips};
+use crate::ledger::Facts;
+use crate::lifecycle;
+use crate::policy::{Guards, Policy};
+use crate::state::State;
+use crate::verdict;
+
+/// Folds one event into a session's state and answers it.
+///
+/// # Errors
+/// If the event's id was used before with another body, or what it carries cannot be used. The state is then as it
+/// was.
+pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) -> Result<Decision, Error> {
+    let key = answer_key(event);
+    if let Some((key, body)) = key
+        && let Some(known) = state.answers.find(key, body, &event.session)?
+    {
+        return Ok(known);
+    }
+    if key.is_none()
+        && let Some(known) = redelivered(state, event)?
+    {
+        return Ok(known);
+    }
+    lifecycle::accept(event)?;
+    let elapsed = advance(state, event);
+    let facts = state.ledger.facts(event, policy, state.seq);
+    state.flow.spend(elapsed, &event.usage);
+    let mut trips = Trips::default();
+    let was_halted = state.halted.is_some();
+    let refused = match lifecycle::standing(state, event, family) {
+        Some(answer) => {
+            trips.list.push(answer);
+            event.kind.is_act()
+        }
+        None => judge(policy, state, event, &facts, family, &mut trips),
+    };
+    if was_halted && state.halted.is_some() && !event.kind.asks() {
+        // Facts that arrive while the session is halted are recorded; they are nobody's new offence.
+        trips.list.clear();
+    }
+    if let (Kind::ToolRequested { .. }, Some(call)) = (&event.kind, &facts.call) {
+        state.ledger.enter(event, call, refused);
+    }
+    let decision = verdict::conclude(policy, state, event, trips);
+    if let Some((key, body)) = key.or_else(|| call_answer_key(event, &facts)) {
+        state.answers.put(key, body, &decision);
+    }
+    Ok(decision)
+}
+
+/// Puts an act to the guards, or tells them a fact. Says whether the act was refused.
+fn judge(
+    policy: &Policy,
+    state: &mut State,
+    event: &Event,
+    facts: &Facts,
+    family: &Family,
+    trips: &mut Trips,
+) -> bool {
+    lifecycle::apply(policy, state, event, trips);
+    if facts.human {
+        state.watch.fresh();
+    }
+    let counters = (!policy.rules.is_empty()).then(|| state.counters());
+    let State { watch, flow, credits, releases, .. } = state;
+    let cx = Cx {
+        policy,
+        limits: limits_for(policy, event, facts),
+        event,
+        facts,
+        flow,
+        family,
+        seq: state.seq,
+        now: state.now,
+        active_ms: state.active_ms,
+        wall_ms: state.now.saturating_sub(state.started.unwrap_or(state.now)),
+        counters: counters.as_ref(),
+    };
+    if event.kind.is_act() {
+        watch.ask(&cx, trips);
+        verdict::settle(policy, credits, releases, trips);
+        if trips.verdict() >= Verdict::Block {
+            watch.refused(&cx, trips);
+            return true;
+        }
+        watch.tell(&cx, trips);
+    } else {
+        watch.tell(&cx, trips);
+        verdict::settle(policy, credits, releases, trips);
+    }
+    flow.apply(event);
+    false
+}
+
+/// The guards' limits for what the event is about: its tool, its edge or its node.
+fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts) -> &'a Guards {
+    match (&event.kind, &facts.call, &event.node) {
+        (Kind::ToolRequested { tool, .. }, _, _) if !policy.tools.is_empty() => policy.guards_for_tool(tool),
+        (_, Some(call), _) if !policy.tools.is_empty() => policy.guards_for_tool(&call.tool),
+        (Kind::TransitionRequested { from, to, .. }, _, _) => policy.guards_for_edge(from, to),
+        (_, None, Some(node)) if !policy.nodes.is_empty() => policy.guards_for_node(node),
+        _ => &policy.guards,
+    }
+}
+
+/// Moves the session's clock and counts time at work; says how much of it passed.
+fn advance(state: &mut State, event: &Event) -> u64 {
+    state.seq += 1;
+    let at = event.at.unwrap_or(state.now);
+    let Some(_) = state.started else {
+        state.started = Some(at);
+        state.now = at;
+        return 0;
+    };
+    let gap = at.saturating_sub(state.now);
+    state.now = state.now.max(at);
+    let at_work =
+        state.status() == crate::decision::Status::Running && !lifecycle::waited_for_a_person(event);
+    let elapsed = if at_work { gap } else { 0 };
+    state.active_ms = state.active_ms.saturating_add(elapsed);
+    elapsed
+}
+
+fn answer_key(event: &Event) -> Option<(Fingerprint, Fingerprint)> {
+    event.id.as_ref().map(|id| (Fingerprint::of_text(&id.id), id.body))
+}
+
+/// A call without an event id is known by its call id while it is open.
+fn call_answer_key(event: &Event, facts: &Facts) -> Option<(Fingerprint, Fingerprint)> {
+    let Kind::ToolRequested { call: Some(call), .. } = &event.kind else { return None };
+    facts.call.as_ref().map(|facts| (open_call_key(call), facts.call))
+}
+
+fn open_call_key(call: &str) -> Fingerprint {
+    Fingerprint::of_text("call").with(Fingerprint::of_text(call))
+}
+
+/// A call that is still open is asked for once more, word for word: the same answer, and nothing is counted.
+fn redelivered(state: &State, event: &Event) -> Result<Option<Decision>, Error> {
+    let Kind::ToolRequested { call: Some(call), tool, args } = &event.kind else { return Ok(None) };
+    match state.ledger.open_call(call) {
+        Some(open) if open == args_fingerprints(tool, args).0 => {
+            state.answers.find(open_call_key(call), open, &event.session)
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,198 @@
+//! Loops of known graphs, their ids, and what happens to them when the graph is edited.
+
+use super::*;
+
+/// Each loop as "depth header {nodes} anchors".
+fn summary(workflow: &Workflow) -> Vec<String> {
+    loops(workflow)
+        .iter()
+        .map(|l| {
+            let (nodes, anchors) = (l.nodes.join(" "), l.anchors.join(" "));
+            format!("{} {} {{{nodes}}} {anchors}", l.depth, l.header)
+        })
+        .collect()
+}
+
+type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
+const CASES: &[Case] = &[
+    (
+        "coder and verifier",
+        &[("coder", "verifier"), ("verifier", "coder")],
+        &["0 coder {coder verifier} verifier->coder"],
+    ),
+    (
+        "planner, reviewer and a way out",
+        &[("planner", "reviewer"), ("reviewer", "planner"), ("reviewer", "coder")],
+        &["0 planner {planner reviewer} reviewer->planner"],
+    ),
+    (
+        "docs writer and reviewer behind a start",
+        &[("start", "writer"), ("writer", "reviewer"), ("reviewer", "writer")],
+        &["0 writer {reviewer writer} reviewer->writer"],
+    ),
+    ("no loop", &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")], &[]),
+    ("a self-edge", &[("a", "b"), ("b", "b"), ("b", "c")], &["0 b {b} b->b"]),
+    (
+        "a loop in a loop",
+        &[("plan", "code"), ("code", "test"), ("test", "code"), ("test", "plan")],
+        &["0 plan {code plan test} test->plan", "1 code {code test} test->code"],
+    ),
+    (
+        "two loops that share a node",
+        &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")],
+        &["0 a {a b c} b->a", "1 b {b c} c->b"],
+    ),
+    (
+        "two anchors, one of them from deeper inside",
+        &[("s", "a"), ("a", "b"), ("b", "a"), ("b", "c"), ("c", "a")],
+        &["0 a {a b c} b->a c->a"],
+    ),
+    (
+        "a self-edge on the header is an inner loop",
+        &[("a", "b"), ("b", "a"), ("a", "a")],
+        &["0 a {a b} b->a", "1 a {a} a->a"],
+    ),
+    (
+        "a self-edge on another member is an inner loop",
+        &[("a", "b"), ("b", "a"), ("b", "b")],
+        &["0 a {a b} b->a", "1 b {b} b->b"],
+    ),
+    (
+        "two loops one after the other",
+        &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")],
+        &["0 a {a b} b->a", "0 c {c d} d->c"],
+    ),
+    (
+        "parallel edges back are two anchors",
+        &[("a", "b"), ("b", "a"), ("b", "a")],
+        &["0 a {a b} b->a b->a#2"],
+    ),
+    (
+        "a loop that no run reaches takes the first name",
+        &[("s", "t"), ("y", "x"), ("x", "y")],
+        &["0 x {x y} y->x"],
+    ),
+];
+
+#[test]
+fn known_graphs_have_the_loops_a_reader_sees() {
+    for (name, pairs, expected) in CASES {
+        assert_eq!(summary(&Workflow::from_pairs(pairs)), *expected, "{name}");
+    }
+}
+
+#[test]
+fn parents_stand_before_their_inner_loops() {
+    let chain = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "c"), ("c", "b"), ("b", "a")];
+    let found = loops(&Workflow::from_pairs(&chain));
+    let parents: Vec<Option<usize>> = found.iter().map(|l| l.parent).collect();
+    assert_eq!(parents, [None, Some(0), Some(1)]);
+}
+
+#[test]
+fn ids_do_not_depend_on_the_order_of_the_lists() {
+    for (name, pairs, _) in CASES {
+        let workflow = Workflow::from_pairs(pairs);
+        let mut turned = workflow.clone();
+        turned.edges.reverse();
+        if let Some(rest) = turned.nodes.get_mut(1..) {
+            rest.reverse(); // the first listed node stays: it may be where the run starts
+        }
+        let of = |w: &Workflow| loops(w).into_iter().map(|l| l.id).collect::<Vec<_>>();
+        assert_eq!(of(&workflow), of(&turned), "{name}");
+    }
+}
+
+#[test]
+fn the_id_of_a_known_loop_never_changes() {
+    let found = loops(&Workflow::from_pairs(&[("coder", "verifier"), ("verifier", "coder")]));
+    let ids: Vec<&str> = found.iter().map(|l| &*l.id).collect();
+    assert_eq!(ids, ["loop-3e0ff36cad6e"]);
+}
+
+#[test]
+fn names_that_run_together_do_not_give_one_id() {
+    let a = stable_id(&["ab".into(), "c".into()], &["e".into()]);
+    let b = stable_id(&["a".into(), "bc".into()], &["e".into()]);
+    let c = stable_id(&["ab".into()], &["c".into(), "e".into()]);
+    assert!(a != b && b != c && a != c);
+    assert_eq!(a.len(), "loop-".len() + 12);
+}
+
+#[test]
+fn every_cycle_crosses_an_anchor_and_no_edge_is_an_anchor_twice() {
+    let mut seed = 7u64;
+    for _ in 0..500 {
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        let count = 2 + next(6);
+        let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
+        let edges: Vec<_> = (0..next(14))
+            .map(|_| (None, names[next(count) as usize].clone(), names[next(count) as usize].clone()))
+            .collect();
+        let workflow = Workflow::new(names, edges, Vec::new());
+        let mut anchors: Vec<String> = loops(&workflow).into_iter().flat_map(|l| l.anchors).collect();
+        let total = anchors.len();
+        anchors.sort();
+        anchors.dedup();
+        assert_eq!(anchors.len(), total, "{workflow:?}");
+        let mut rest = workflow.clone();
+        rest.edges.retain(|e| !anchors.contains(&e.id));
+        assert!(loops(&rest).is_empty(), "{workflow:?}");
+    }
+}
+
+#[test]
+fn counters_are_carried_to_the_loop_that_shares_most_nodes() {
+    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, Pairs<'_>, &[Option<usize>]); 4] = [
+        (
+            "nothing changed",
+            &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")],
+            &[Some(0), Some(1)],
+        ),
+        (
+            "a node was added to the second loop",
+            &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "c")],
+            &[Some(0), Some(1)],
+        ),
+        ("the first loop was opened", &[("a", "b"), ("b", "c"), ("c", "d"), ("d", "c")], &[Some(1)]),
+        ("all is new", &[("x", "y"), ("y", "x")], &[None]),
+    ];
+    for (name, pairs, expected) in cases {
+        let new = loops(&Workflow::from_pairs(pairs));
+        assert_eq!(carry_over(&old, &new), expected, "{name}");
+    }
+}
+
+#[test]
+fn two_loops_that_became_one_go_on_with_the_smaller_id() {
+    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    let new = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
+    let smaller = (0..old.len()).min_by_key(|&i| &old[i].id);
+    assert_eq!(carry_over(&old, &new), [smaller]);
+}
+
+#[test]
+fn one_old_loop_gives_its_counters_to_one_new_loop_only() {
+    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
+    let new = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    let carried = carry_over(&old, &new);
+    assert_eq!(carried.iter().flatten().count(), 1);
+}
+
+#[test]
+fn a_graph_far_over_the_limits_does_no_harm() {
+    let count = 5_000;
+    let edges = (0..count).map(|i| (None, format!("n{i}"), format!("n{}", (i + 1) % count)));
+    let workflow = Workflow::new(Vec::new(), edges, Vec::new());
+    assert!(workflow.validate().is_err());
+    assert_eq!(loops(&workflow).len(), 1);
+    let mut broken = workflow;
+    broken.nodes.truncate(2);
+    assert_eq!(loops(&broken).len(), 0);
+}

@@ -1,0 +1,45 @@
+//! One line of nodes from first to last, with each loop in one piece, for drawings that put
+//! one node below the other.
+
+use super::Scene;
+
+/// The nodes so that every edge points down except those that close a loop.
+pub(super) fn order(scene: &Scene<'_>) -> Vec<usize> {
+    let count = scene.names.len();
+    let mut waiting = vec![0usize; count];
+    let forward = || scene.edges.iter().zip(&scene.closes).filter(|(_, c)| c.is_none());
+    for (&(_, to, _), _) in forward() {
+        waiting[to] += 1;
+    }
+    let mut ready: Vec<usize> = (0..count).filter(|&n| waiting[n] == 0).collect();
+    let mut order: Vec<usize> = Vec::new();
+    // Nodes that something placed leads to come first, the newest lead first.
+    let mut led = vec![0usize; count];
+    while !ready.is_empty() {
+        let last = order.last().map_or_else(Vec::new, |&n: &usize| scene.around(n));
+        let rank = |n: usize| {
+            let around = scene.around(n);
+            let shared = around.iter().zip(&last).take_while(|(a, b)| a == b).count();
+            (std::cmp::Reverse((shared, led[n])), scene.distance[n], n)
+        };
+        let Some(at) = (0..ready.len()).min_by_key(|&i| rank(ready[i])) else {
+            break;
+        };
+        let node = ready.swap_remove(at);
+        order.push(node);
+        for (&(from, to, _), _) in forward() {
+            if from == node {
+                waiting[to] -= 1;
+                led[to] = order.len();
+                if waiting[to] == 0 {
+                    ready.push(to);
+                }
+            }
+        }
+    }
+    // Loops of another graph could leave nodes in a circle; they are drawn all the same.
+    let mut placed = vec![false; count];
+    order.iter().for_each(|&n| placed[n] = true);
+    order.extend((0..count).filter(|&n| !placed[n]));
+    order
+}

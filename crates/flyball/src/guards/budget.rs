@@ -1,0 +1,503 @@
+//! `budget`: what a session, a turn, a node, a loop or one message may use (seeds 000, 002, 004).
+//!
+//! Amounts (time, tokens, money) trip when more is used than allowed; counts (turns, calls, iterations, transitions)
+//! are capacities, refused before the act. A used-up budget halts, and a release raises it by a bounded step. A child
+//! session draws on what its parents have left.
+
+use super::{Cx, Draft, Guard, Trips};
+use crate::decision::{HaltReason, Severity};
+use crate::event::{Kind, Origin, Usage};
+use crate::fingerprint::Fingerprint;
+use crate::limits::NODES;
+use crate::policy::Mode;
+use crate::window::Keyed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A session above this one in the tree, as far as its budget is concerned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ancestor {
+    /// Its name.
+    pub session: String,
+    /// It is halted, so its children are too.
+    pub halted: bool,
+    /// What it and all its children have used.
+    pub used: Usage,
+    /// What it may use: tokens.
+    pub tokens: Option<u64>,
+    /// What it may use: millionths of a dollar.
+    pub cost_micro_usd: Option<u64>,
+}
+
+/// The sessions above this one, the nearest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Family {
+    /// The ancestors.
+    pub ancestors: Vec<Ancestor>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct NodeUse {
+    turns: u32,
+    runtime_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct OpenTurn {
+    node: Fingerprint,
+    started: u64,
+    tokens: u64,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Budget {
+    /// This session and all its children.
+    pub(crate) used: Usage,
+    pub(crate) turns: u64,
+    pub(crate) calls: u64,
+    pub(crate) iterations: u64,
+    message_transitions: u64,
+    message_calls: u64,
+    turn: Option<OpenTurn>,
+    nodes: Keyed<NodeUse, NODES>,
+    /// Raised by releases, by scope and name.
+    raised: BTreeMap<String, u64>,
+    /// Warned about already, by scope and name.
+    warned: Vec<Fingerprint>,
+}
+
+const WARNED: usize = 32;
+
+/// One budget as it stands.
+struct Line<'a> {
+    scope: &'a str,
+    name: &'a str,
+    reason: &'a str,
+    limit: Option<u64>,
+    used: u64,
+    /// The node, loop or session it belongs to.
+    whose: &'a str,
+    /// A count is refused before it is exceeded; an amount is noticed after.
+    count: bool,
+    severity: Severity,
+}
+
+impl Line<'_> {
+    /// What is remembered when this was told, so that it is told once.
+    fn key(&self, stage: u8) -> Fingerprint {
+        let whose = Fingerprint::of_text(self.whose).with(Fingerprint::of(&[stage]));
+        Fingerprint::of_text(self.scope).with(Fingerprint::of_text(self.name)).with(whose)
+    }
+}
+
+fn raised_key(scope: &str, name: &str) -> String {
+    format!("{scope}.{name}")
+}
+
+impl Budget {
+    fn limit(&self, line: &Line<'_>) -> Option<u64> {
+        let raised = if self.raised.is_empty() {
+            0
+        } else {
+            self.raised.get(&raised_key(line.scope, line.name)).copied().unwrap_or(0)
+        };
+        line.limit.map(|limit| limit.saturating_add(raised))
+    }
+
+    /// Looks at one budget: trips if it is used up, warns once when little is left.
+    fn look(&self, cx: &Cx<'_>, line: &Line<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
+        let mode = cx.policy.budgets.mode;
+        let Some(limit) = self.limit(line).filter(|_| mode.is_on()) else { return };
+        let asks = cx.event.kind.is_act();
+        let over = if line.count { asks && line.used >= limit } else { line.used > limit };
+        if over {
+            let enforced = matches!(mode, Mode::Block | Mode::Halt | Mode::Staged);
+            let key = line.key(1);
+            if enforced || !self.warned.contains(&key) {
+                warned.push(key);
+                trips.add(mode, self.draft(cx, line, limit, line.severity, sentence(line, limit)));
+            }
+            return;
+        }
+        let Some(percent) = cx.policy.budgets.warn_percent.filter(|_| limit >= 3) else { return };
+        let (used, near) = if line.count {
+            (line.used + 1, asks && line.used + 2 == limit)
+        } else {
+            (line.used, u128::from(line.used) * 100 >= u128::from(percent) * u128::from(limit))
+        };
+        let key = if near { line.key(0) } else { return };
+        if !self.warned.contains(&key) {
+            warned.push(key);
+            let message = format!(
+                "{} of {} of the {} budget are used",
+                show(line.name, used),
+                show(line.name, limit),
+                line.scope
+            );
+            trips.add(mode, self.draft(cx, line, limit, Severity::Warn, message));
+        }
+    }
+
+    fn draft(&self, cx: &Cx<'_>, line: &Line<'_>, limit: u64, severity: Severity, message: String) -> Draft {
+        let draft = Draft::new("budget", line.reason, severity, message.clone())
+            .budget(line.scope, line.name, limit, line.used)
+            .events(vec![cx.seq])
+            .trail(cx.flow.trail())
+            .actions(&["raise_budget", "switch_to_interactive", "stop"])
+            .halts_as(HaltReason::BudgetExceeded)
+            .feedback(if severity == Severity::Warn {
+                format!("{message}. Come to an end.")
+            } else {
+                format!("{message}. The work stops here until a person raises the budget.")
+            });
+        let whose = if line.whose.is_empty() { line.name } else { line.whose };
+        draft.scope(line.scope, whose)
+    }
+
+    fn amounts(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
+        let session = &cx.policy.budgets.session;
+        let amount = |name, reason, limit, used| Line {
+            scope: "session",
+            name,
+            reason,
+            limit,
+            used,
+            whose: "",
+            count: false,
+            severity: Severity::Halt,
+        };
+        self.look(cx, &amount("runtime_ms", "max_runtime", session.runtime_ms, cx.active_ms), trips, warned);
+        self.look(cx, &amount("wall_ms", "max_runtime", session.wall_ms, cx.wall_ms), trips, warned);
+        self.look(cx, &amount("tokens", "max_tokens", session.tokens, self.used.tokens()), trips, warned);
+        self.look(
+            cx,
+            &amount("cost_micro_usd", "max_cost", session.cost_micro_usd, self.used.cost_micro_usd),
+            trips,
+            warned,
+        );
+        self.turn_and_loops(cx, trips, warned);
+        for above in cx.family.ancestors.iter().take(crate::limits::TREE_DEPTH) {
+            let line = |name, reason, limit, used| Line {
+                scope: "tree",
+                name,
+                reason,
+                limit,
+                used,
+                whose: &above.session,
+                count: false,
+                severity: Severity::Halt,
+            };
+            self.look(cx, &line("tokens", "max_tokens", above.tokens, above.used.tokens()), trips, warned);
+            self.look(
+                cx,
+                &line("cost_micro_usd", "max_cost", above.cost_micro_usd, above.used.cost_micro_usd),
+                trips,
+                warned,
+            );
+        }
+    }
+
+    fn turn_and_loops(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
+        let budgets = &cx.policy.budgets;
+        if let Some(turn) = &self.turn {
+            let told = match &cx.event.kind {
+                Kind::TurnFinished { duration_ms, .. } => duration_ms.unwrap_or(0),
+                _ => 0,
+            };
+            let elapsed = cx.now.saturating_sub(turn.started).max(told);
+            let line = |name, reason, limit, used| Line {
+                scope: "turn",
+                name,
+                reason,
+                limit,
+                used,
+                whose: cx.event.node.as_deref().unwrap_or(""),
+                count: false,
+                severity: Severity::Halt,
+            };
+            self.look(
+                cx,
+                &line("timeout_ms", "turn_timeout", budgets.turn.timeout_ms, elapsed),
+                trips,
+                warned,
+            );
+            self.look(cx, &line("tokens", "max_tokens", budgets.turn.tokens, turn.tokens), trips, warned);
+        }
+        for (shape, used) in cx.flow.loops_here() {
+            let line = |name, limit, used| Line {
+                scope: "loop",
+                name,
+                reason: if name == "cost_micro_usd" { "max_cost" } else { "max_runtime" },
+                limit,
+                used,
+                whose: &shape.id,
+                count: false,
+                severity: Severity::Halt,
+            };
+            self.look(cx, &line("runtime_ms", budgets.loops.runtime_ms, used.runtime_ms), trips, warned);
+            self.look(
+                cx,
+                &line("cost_micro_usd", budgets.loops.cost_micro_usd, used.cost_micro_usd),
+                trips,
+                warned,
+            );
+        }
+    }
+
+    /// The capacities that an act would draw on.
+    fn counts(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
+        let budgets = &cx.policy.budgets;
+        let line = |scope, name, reason, limit, used, severity| Line {
+            scope,
+            name,
+            reason,
+            limit,
+            used,
+            whose: "",
+            count: true,
+            severity,
+        };
+        match &cx.event.kind {
+            Kind::TurnStarted {} => {
+                self.look(
+                    cx,
+                    &line("session", "turns", "max_turns", budgets.session.turns, self.turns, Severity::Halt),
+                    trips,
+                    warned,
+                );
+                if let Some(node) = cx.event.node.as_deref() {
+                    self.node_counts(cx, node, trips, warned);
+                }
+            }
+            Kind::ToolRequested { .. } => {
+                let used = self.iterations;
+                if cx.facts.new_answer {
+                    self.look(
+                        cx,
+                        &line(
+                            "session",
+                            "iterations",
+                            "max_iterations",
+                            budgets.session.iterations,
+                            used,
+                            Severity::Halt,
+                        ),
+                        trips,
+                        warned,
+                    );
+                }
+                self.look(
+                    cx,
+                    &line(
+                        "session",
+                        "tool_calls",
+                        "max_steps",
+                        budgets.session.tool_calls,
+                        self.calls,
+                        Severity::Halt,
+                    ),
+                    trips,
+                    warned,
+                );
+                self.look(
+                    cx,
+                    &line(
+                        "message",
+                        "tool_calls",
+                        "max_steps",
+                        budgets.message.tool_calls,
+                        self.message_calls,
+                        Severity::Block,
+                    ),
+                    trips,
+                    warned,
+                );
+            }
+            Kind::TransitionRequested { .. } => {
+                self.look(
+                    cx,
+                    &line(
+                        "message",
+                        "transitions",
+                        "max_steps",
+                        budgets.message.transitions,
+                        self.message_transitions,
+                        Severity::Block,
+                    ),
+                    trips,
+                    warned,
+                );
+                if let Some((shape, used)) = cx.flow.closes(cx.event) {
+                    let line = Line {
+                        whose: &shape.id,
+                        ..line(
+                            "loop",
+                            "iterations",
+                            "max_cycle_iterations",
+                            budgets.loops.iterations,
+                            used.iterations,
+                            Severity::Halt,
+                        )
+                    };
+                    self.look(cx, &line, trips, warned);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn node_counts(&self, cx: &Cx<'_>, node: &str, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
+        let budget = cx.policy.budget_for_node(node);
+        let turns = if cx.flow.in_loop(node) {
+            budget.turns_in_loop(cx.policy.budgets.loops.iterations)
+        } else {
+            budget.turns
+        };
+        let unused = NodeUse::default();
+        let used = self.nodes.get(Fingerprint::of_text(node)).unwrap_or(&unused);
+        let line = |name, limit, used| Line {
+            scope: "node",
+            name,
+            reason: "node_budget",
+            limit,
+            used,
+            whose: node,
+            count: true,
+            severity: Severity::Halt,
+        };
+        self.look(cx, &line("turns", turns, u64::from(used.turns)), trips, warned);
+        self.look(cx, &line("runtime_ms", budget.runtime_ms, used.runtime_ms), trips, warned);
+    }
+
+    fn use_up(&mut self, cx: &Cx<'_>) {
+        self.used.add(&cx.event.usage);
+        if let Some(turn) = &mut self.turn {
+            turn.tokens = turn.tokens.saturating_add(cx.event.usage.tokens());
+        }
+        if cx.facts.new_answer {
+            self.iterations = self.iterations.saturating_add(1);
+        }
+        match &cx.event.kind {
+            Kind::TurnStarted {} => {
+                self.turns = self.turns.saturating_add(1);
+                let node = Fingerprint::of_text(cx.event.node.as_deref().unwrap_or(""));
+                let used = self.nodes.entry(node);
+                used.turns = used.turns.saturating_add(1);
+                self.turn = Some(OpenTurn { node, started: cx.now, tokens: cx.event.usage.tokens() });
+            }
+            Kind::ToolRequested { .. } => {
+                self.calls = self.calls.saturating_add(1);
+                self.message_calls = self.message_calls.saturating_add(1);
+            }
+            Kind::TransitionRequested { .. } => {
+                self.message_transitions = self.message_transitions.saturating_add(1)
+            }
+            Kind::UserMessage { origin: Origin::Human, .. } => {
+                self.message_transitions = 0;
+                self.message_calls = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// A child session used something.
+    pub(crate) fn draw(&mut self, usage: &Usage) {
+        self.used.add(usage);
+    }
+
+    /// Raises the budget that tripped: counts by `n`, amounts by `n` tenths.
+    pub(crate) fn raise(&mut self, scope: &str, name: &str, limit: u64, n: u64) {
+        let amount = matches!(name, "runtime_ms" | "wall_ms" | "tokens" | "cost_micro_usd" | "timeout_ms");
+        let step = if amount { (limit / 10).max(1).saturating_mul(n) } else { n };
+        if self.raised.len() < WARNED {
+            let raised = self.raised.entry(raised_key(scope, name)).or_insert(0);
+            *raised = raised.saturating_add(step);
+        }
+    }
+
+    fn remember(&mut self, warned: Vec<Fingerprint>) {
+        for key in warned {
+            if self.warned.len() == WARNED {
+                self.warned.remove(0);
+            }
+            self.warned.push(key);
+        }
+    }
+}
+
+/// A number with its unit, for a sentence.
+fn show(name: &str, value: u64) -> String {
+    match name {
+        "runtime_ms" | "wall_ms" | "timeout_ms" => duration(value),
+        "cost_micro_usd" => format!("${}.{:02}", value / 1_000_000, value % 1_000_000 / 10_000),
+        "tokens" => format!("{value} tokens"),
+        "tool_calls" => format!("{value} tool calls"),
+        other => format!("{value} {other}"),
+    }
+}
+
+/// A duration in the two largest units that say something.
+pub(crate) fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn sentence(line: &Line<'_>, limit: u64) -> String {
+    let (used, most) = (show(line.name, line.used), show(line.name, limit));
+    match (line.scope, line.name) {
+        ("session", "runtime_ms" | "wall_ms") => {
+            format!("session terminated: max runtime exceeded ({})", duration(line.used))
+        }
+        ("session", _) => format!("the session has used {used} of {most}"),
+        ("turn", "timeout_ms") => format!("the turn took {used} of {most}"),
+        ("turn", _) => format!("the turn has used {used} of {most}"),
+        ("node", _) => format!("node '{}' has used {used} of {most}", line.whose),
+        ("loop", "iterations") => {
+            format!("loop {} has gone round {} of {limit} times", line.whose, line.used)
+        }
+        ("loop", _) => format!("loop {} has used {used} of {most}", line.whose),
+        ("message", _) => format!("{used} of {most} for one message are used"),
+        _ => format!("the session '{}' above this one has used {used} of {most}", line.whose),
+    }
+}
+
+impl Guard for Budget {
+    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
+        let mut warned = Vec::new();
+        self.counts(cx, trips, &mut warned);
+        self.amounts(cx, trips, &mut warned);
+    }
+
+    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+        let mut warned = Vec::new();
+        if cx.event.kind.is_act() {
+            // What was said when it was asked is remembered, so that it is not said again with every act.
+            let mut said = Trips::default();
+            self.counts(cx, &mut said, &mut warned);
+            self.amounts(cx, &mut said, &mut warned);
+            self.use_up(cx);
+        } else {
+            self.use_up(cx);
+            self.amounts(cx, trips, &mut warned);
+        }
+        if let Kind::TurnFinished { .. } = &cx.event.kind
+            && let Some(turn) = self.turn.take()
+        {
+            let elapsed = cx.now.saturating_sub(turn.started);
+            let used = self.nodes.entry(turn.node);
+            used.runtime_ms = used.runtime_ms.saturating_add(elapsed);
+        }
+        self.remember(warned);
+    }
+
+    fn reset(&mut self) {
+        let used = self.used;
+        *self = Budget { used, ..Budget::default() };
+    }
+}

@@ -1,0 +1,218 @@
+//! `cycle`: one block of acts that stands several times in a row.
+//!
+//! On tool calls: (call, result) pairs with any period up to 64, found exactly. The pass that completes the cycle is
+//! answered with a warning; the call that would begin another pass is blocked. On transitions (seeds 000 and 003):
+//! a block of p transitions repeated, a recurring suffix, and self-loops as a class of their own, each looked at with
+//! the proposed transition appended, so that the transition that would close the cycle is refused.
+
+use super::{Cx, Draft, Guard, Trips, ladder};
+use crate::decision::{HaltReason, Severity};
+use crate::event::Kind;
+use crate::fingerprint::Fingerprint;
+use crate::ledger::CallFacts;
+use crate::periodic::{Periodic, Repeat};
+use crate::policy::{Effect, TransitionCycles};
+use serde::{Deserialize, Serialize};
+
+/// The recent calls and transitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cycle {
+    /// (call, result) pairs, in the order in which the calls ended.
+    pairs: Periodic,
+    /// The calls of these pairs, to foresee which call would go on with the cycle.
+    calls: Periodic,
+    transitions: Periodic,
+    /// How often a cycle of calls was blocked; forgotten when something new is learned.
+    blocks: u32,
+}
+
+impl Cycle {
+    fn call_cycle(&self, cx: &Cx<'_>) -> Option<Repeat> {
+        let limits = &cx.limits.cycle.calls;
+        self.pairs.repeat(2, limits.max_period? as usize, limits.repeats as usize)
+    }
+
+    fn call_draft(&self, cx: &Cx<'_>, call: &CallFacts, found: Repeat, severity: Severity) -> Draft {
+        let (period, passes) = (found.period as u64, found.passes() as u64);
+        let repeats = cx.limits.cycle.calls.repeats;
+        let message = format!("the same {period} calls with the same results came {passes} times in a row");
+        let next =
+            if severity == Severity::Warn { "the next pass is blocked" } else { "the call was blocked" };
+        let feedback = format!(
+            "You are going in a circle: the same {period} calls with the same results, {passes} times in a row; {next}. \
+             Nothing new can come of it. Change the approach, or say what you are missing."
+        );
+        Draft::new("cycle", "cycle_detected", severity, message)
+            .count(passes, repeats)
+            .scope("tool", &call.tool)
+            .events(self.pairs.last_events(found.period * passes as usize))
+            .block(period, passes, self.pairs.last(found.period))
+            .actions(&["try_different_approach", "switch_to_interactive", "tighten_context_pack"])
+            .halts_as(HaltReason::Oscillating)
+            .feedback(feedback)
+    }
+
+    fn ask_call(&self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+        let limits = &cx.limits.cycle;
+        if !limits.mode.is_on() || call.twin || cx.facts.blind {
+            return;
+        }
+        let Some(found) = self.call_cycle(cx) else { return };
+        if self.calls.expected(found.period) == Some(call.call) {
+            trips.add(limits.mode, self.call_draft(cx, call, found, ladder(self.blocks, limits.blocks)));
+        }
+    }
+
+    fn tell_result(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+        let Some(result) = cx.facts.result.as_ref().filter(|result| !result.ignored) else { return };
+        if call.twin || call.effect == Effect::Poll {
+            return;
+        }
+        let before = self.call_cycle(cx).is_some();
+        self.pairs.push(result.pair, call.seq);
+        self.calls.push(call.call, call.seq);
+        let found = self.call_cycle(cx);
+        if found.is_none() && before {
+            self.blocks = 0;
+        }
+        if let Some(found) = found.filter(|found| found.run % found.period == 0)
+            && cx.limits.cycle.mode.is_on()
+        {
+            trips.add(cx.limits.cycle.mode, self.call_draft(cx, call, found, Severity::Warn));
+        }
+    }
+
+    /// Calls whose results are never told: a cycle of calls alone is worth a warning and no more.
+    fn tell_blind(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+        if call.twin || call.effect == Effect::Poll {
+            return;
+        }
+        self.pairs.push(call.call, call.seq);
+        self.calls.push(call.call, call.seq);
+        if let Some(found) = self.call_cycle(cx).filter(|found| found.run % found.period == 0)
+            && cx.limits.cycle.mode.is_on()
+        {
+            trips.add(cx.limits.cycle.mode, self.call_draft(cx, call, found, Severity::Warn));
+        }
+    }
+
+    fn ask_transition(&self, cx: &Cx<'_>, from: &str, to: &str, trips: &mut Trips) {
+        let limits = &cx.policy.guards_for_edge(from, to).cycle;
+        let exempt = [from, to].iter().any(|node| cx.policy.node(node).is_some_and(|node| node.allow_cycles));
+        if !limits.mode.is_on() || exempt {
+            return;
+        }
+        let next = transition_key(from, to);
+        let Some((found, rule)) = transition_cycle(&self.transitions, &limits.transitions, next, from == to)
+        else {
+            return;
+        };
+        let shown = (found.period * found.passes()).min(12);
+        let mut trail = cx.flow.trail_with(from, to);
+        trail.drain(..trail.len().saturating_sub(shown + 1));
+        let message = format!("Oscillating cycle detected: {}", trail.join("→"));
+        let mut events = self.transitions.last_events((found.period * found.passes()).saturating_sub(1));
+        events.push(cx.seq);
+        let draft = Draft::new("cycle", "cycle_detected", Severity::Block, message)
+            .count(found.passes() as u64, rule)
+            .scope("edge", format!("{from}->{to}"))
+            .events(events)
+            .block(found.period as u64, found.passes() as u64, self.transitions.last(found.period))
+            .trail(trail)
+            .actions(&["review_the_trail", "find_the_bounce", "fix_the_cause", "change_the_workflow", "release"])
+            .halts_as(HaltReason::Oscillating)
+            .feedback(format!(
+                "Going from '{from}' to '{to}' would close a circle that was already gone round. Choose another destination."
+            ))
+            .escalates();
+        trips.add(limits.mode, draft);
+    }
+}
+
+fn transition_key(from: &str, to: &str) -> Fingerprint {
+    super::transitions::edge_key(from, to)
+}
+
+/// The first rule that the proposed transition would break, with the number it is measured by.
+fn transition_cycle(
+    history: &Periodic,
+    limits: &TransitionCycles,
+    next: Fingerprint,
+    self_edge: bool,
+) -> Option<(Repeat, u64)> {
+    if self_edge {
+        let limit = limits.self_loop?;
+        let found = history.repeat_with(next, 1, 1, limit as usize + 1)?;
+        return Some((found, limit));
+    }
+    if let Some(most) = limits.max_period
+        && let Some(found) = history.repeat_with(next, 2, most as usize, limits.repeats as usize)
+    {
+        return Some((found, limits.repeats));
+    }
+    let length = limits.suffix_length? as usize;
+    recurring_suffix(history, next, length).map(|found| (found, 2))
+}
+
+/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap.
+fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize) -> Option<Repeat> {
+    let window = (3 * length).max(10);
+    let mut recent = history.last(window - 1);
+    recent.push(next);
+    let earlier_end = recent.len().checked_sub(length)?;
+    let suffix = recent.get(earlier_end..)?;
+    let found = (0..=earlier_end.checked_sub(length)?)
+        .rev()
+        .find(|at| recent.get(*at..at + length) == Some(suffix))?;
+    let period = earlier_end - found;
+    Some(Repeat { period, run: period })
+}
+
+impl Guard for Cycle {
+    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
+        match &cx.event.kind {
+            Kind::ToolRequested { .. } => {
+                if let Some(call) = &cx.facts.call {
+                    self.ask_call(cx, call, trips);
+                }
+            }
+            Kind::TransitionRequested { from, to, .. } => self.ask_transition(cx, from, to, trips),
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+        match (&cx.event.kind, &cx.facts.call) {
+            (Kind::ToolRequested { .. }, Some(call)) if cx.facts.blind => self.tell_blind(cx, call, trips),
+            (Kind::ToolFinished { .. }, Some(call)) => {
+                if cx.facts.blind {
+                    // The first result of the session: what was noted without results does not compare.
+                    self.pairs.clear();
+                    self.calls.clear();
+                }
+                self.tell_result(cx, call, trips);
+            }
+            (Kind::TransitionRequested { from, to, .. }, _) => {
+                self.transitions.push(transition_key(from, to), cx.seq);
+            }
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, cx: &Cx<'_>, mine: bool) {
+        if mine && matches!(cx.event.kind, Kind::ToolRequested { .. }) {
+            self.blocks = self.blocks.saturating_add(1);
+        }
+    }
+
+    fn fresh(&mut self) {
+        self.pairs.clear();
+        self.calls.clear();
+        self.transitions.clear();
+        self.blocks = 0;
+    }
+
+    fn reset(&mut self) {
+        *self = Cycle::default();
+    }
+}

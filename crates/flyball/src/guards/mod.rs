@@ -1,0 +1,141 @@
+//! The guards: each watches events, keeps a small bounded state, and may trip. One guard, one file.
+//!
+//! An act that has not happened yet (a call, a transition, a turn) is put to every guard with `ask`; nobody counts
+//! it until all have let it pass. A fact is told to every guard with `tell`, which may trip as well. An act that was
+//! refused comes back through `refused`, so that a guard can count its own vetoes, and nothing else.
+
+mod budget;
+mod confirmation;
+mod cycle;
+mod denial;
+mod error_streak;
+mod gate;
+mod monologue;
+mod oscillation;
+mod question;
+mod recurrence;
+mod repetition;
+mod retry;
+mod rules;
+mod stall;
+mod transitions;
+mod trip;
+mod validation;
+mod visits;
+
+pub use budget::{Ancestor, Family};
+pub(crate) use trip::{Draft, Trips};
+
+use crate::event::Event;
+use crate::flow::Flow;
+use crate::ledger::Facts;
+use crate::policy::{Counters, Guards, Policy};
+use serde::{Deserialize, Serialize};
+
+/// What a guard may look at.
+pub(crate) struct Cx<'a> {
+    pub(crate) policy: &'a Policy,
+    /// The guards' limits for the tool, node or edge that the event is about.
+    pub(crate) limits: &'a Guards,
+    pub(crate) event: &'a Event,
+    pub(crate) facts: &'a Facts,
+    pub(crate) flow: &'a Flow,
+    pub(crate) family: &'a Family,
+    /// The number of the event in its session, from 1.
+    pub(crate) seq: u64,
+    /// The session's time: never runs backwards.
+    pub(crate) now: u64,
+    /// How long the session has been at work, waiting for people left out.
+    pub(crate) active_ms: u64,
+    /// How long ago the session began.
+    pub(crate) wall_ms: u64,
+    /// What custom rules may look at; worked out only if there are rules.
+    pub(crate) counters: Option<&'a Counters>,
+}
+
+/// One guard: its state is the implementing type.
+pub(crate) trait Guard {
+    /// Before an act: may it go on? Looks and changes nothing.
+    fn ask(&self, _cx: &Cx<'_>, _trips: &mut Trips) {}
+    /// After an act was accepted, or when a fact arrived: count, and perhaps trip.
+    fn tell(&mut self, _cx: &Cx<'_>, _trips: &mut Trips) {}
+    /// After an act was refused; `mine` if this guard was among those who refused.
+    fn refused(&mut self, _cx: &Cx<'_>, _mine: bool) {}
+    /// A person spoke: what repeats from here on repeats at their wish.
+    fn fresh(&mut self) {}
+    /// A person set the counters back to zero.
+    fn reset(&mut self) {}
+}
+
+/// Names, fields and types of all guards in the order in which they are asked.
+macro_rules! all_guards {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        /// The state of every guard.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) struct Watch {
+            $(pub(crate) $name: $type,)*
+        }
+
+        impl Watch {
+            /// The names of the guards, as policies and trips write them.
+            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Puts an act to every guard.
+            pub(crate) fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
+                $(self.$name.ask(cx, trips);)*
+            }
+
+            /// Tells every guard what happened.
+            pub(crate) fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+                $(self.$name.tell(cx, trips);)*
+            }
+
+            /// Tells every guard that an act was refused.
+            pub(crate) fn refused(&mut self, cx: &Cx<'_>, trips: &Trips) {
+                $(self.$name.refused(cx, trips.refuses(stringify!($name)));)*
+            }
+
+            /// A person spoke.
+            pub(crate) fn fresh(&mut self) {
+                $(self.$name.fresh();)*
+            }
+
+            /// Sets one guard's counters back to zero, or all if no name is given.
+            pub(crate) fn reset(&mut self, guard: Option<&str>) {
+                $(if guard.is_none_or(|name| name == stringify!($name)) { self.$name.reset(); })*
+            }
+        }
+    };
+}
+
+all_guards! {
+    budget: budget::Budget,
+    visits: visits::Visits,
+    transitions: transitions::Transitions,
+    cycle: cycle::Cycle,
+    repetition: repetition::Repetition,
+    recurrence: recurrence::Recurrence,
+    stall: stall::Stall,
+    oscillation: oscillation::Oscillation,
+    error_streak: error_streak::ErrorStreak,
+    validation: validation::Validation,
+    retry: retry::Retry,
+    gate: gate::Gate,
+    confirmation: confirmation::Confirmation,
+    question: question::Question,
+    denial: denial::Denial,
+    monologue: monologue::Monologue,
+    rule: rules::Rules,
+}
+
+/// Which step of its own ladder a guard is on: after enough vetoes the next one is a halt.
+pub(crate) fn ladder(vetoes: u32, most: Option<u64>) -> crate::decision::Severity {
+    match most {
+        Some(most) if u64::from(vetoes) + 1 >= most => crate::decision::Severity::Halt,
+        _ => crate::decision::Severity::Block,
+    }
+}
+
+#[cfg(test)]
+#[path = "guards_tests.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+//! Flyball: the governor for AI agents.
+//!
+//! This crate is the pure core. It folds a session's events into decisions (allow, warn, block, halt), each with the
+//! evidence behind it. It has no clock, does no I/O, uses no randomness and performs no effect: the same events under
+//! the same policy give the same decisions, byte for byte, on every machine.
+//!
+//! ```
+//! use flyball::{Event, PolicySource, Preset, Sessions, Verdict};
+//!
+//! let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
+//! let mut last = Verdict::Allow;
+//! for call in 0..6 {
+//!     let asked = format!(r#"{{"type":"tool.requested","call":"c{call}","tool":"bash","args":{{"command":"ls"}}}}"#);
+//!     let ended = format!(r#"{{"type":"tool.finished","call":"c{call}","ok":true,"output":"a b c"}}"#);
+//!     last = sessions.step(&Event::from_json(&asked)?)?.decision;
+//!     sessions.step(&Event::from_json(&ended)?)?;
+//! }
+//! assert_eq!(last, Verdict::Block); // five identical calls run, the sixth is refused
+//! # Ok::<(), flyball::Error>(())
+//! ```
+
+mod answers;
+pub mod confirm;
+mod decision;
+mod error;
+mod event;
+mod fingerprint;
+mod flow;
+mod governor;
+pub mod graph;
+mod guards;
+mod ledger;
+mod lifecycle;
+pub mod limits;
+mod periodic;
+pub mod policy;
+mod report;
+mod sessions;
+mod state;
+mod suggest;
+mod verdict;
+mod window;
+
+pub use decision::{BudgetUse, Decision, Effect, Evidence, HaltReason, Severity, Status, Trip, Verdict};
+pub use error::{Code, Error};
+pub use event::{
+    Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json, effect_of,
+    normalise_into, normalised,
+};
+pub use fingerprint::Fingerprint;
+pub use governor::step;
+pub use guards::{Ancestor, Family};
+pub use policy::{Policy, Preset};
+pub use report::{LoopReport, Report};
+pub use sessions::{PolicySource, Session, Sessions};
+pub use state::State;
+pub use verdict::waits;

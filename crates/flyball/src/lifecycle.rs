@@ -1,0 +1,196 @@
+//! What begins, stops, releases and ends a session.
+
+use crate::decision::{HaltReason, Severity};
+use crate::error::{Code, Error};
+use crate::event::{Event, Kind, Origin, ReleaseMode, canonical_json};
+use crate::graph::Workflow;
+use crate::guards::{Draft, Family, Trips, Watch};
+use crate::limits::{INLINE_POLICY_BYTES, NAME_BYTES, RELEASED_GUARDS};
+use crate::policy::{Mode, Policy};
+use crate::state::{Latch, State};
+use crate::window::cut;
+use serde_json::Value;
+
+/// Checks what an event carries before anything is counted.
+pub(crate) fn accept(event: &Event) -> Result<(), Error> {
+    match &event.kind {
+        Kind::SessionStarted { policy, workflow, .. } => {
+            if let Some(workflow) = workflow {
+                workflow.validate().map_err(|error| {
+                    Error::new(
+                        Code::BadWorkflow,
+                        format!("{} ({})", error.what(), error.code()),
+                        error.what_to_do(),
+                    )
+                })?;
+            }
+            if policy.as_ref().is_some_and(|policy| canonical_json(policy).len() > INLINE_POLICY_BYTES) {
+                return Err(Error::new(
+                    Code::BadPolicy,
+                    format!("the policy inside the event has more than {INLINE_POLICY_BYTES} bytes"),
+                    "put it into a policy file and pass it with --policy",
+                ));
+            }
+        }
+        Kind::HumanReleased { guard: Some(guard), .. }
+            if !Watch::NAMES.contains(&guard.as_str()) && guard != "human" =>
+        {
+            let near = crate::suggest::closest(guard, Watch::NAMES.iter().copied());
+            return Err(Error::new(
+                Code::WrongType,
+                format!("`{}` is not a guard", cut(guard, 60)),
+                near.map_or_else(
+                    || format!("the guards are {}", Watch::NAMES.join(", ")),
+                    |near| format!("did you mean `{near}`?"),
+                ),
+            ));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether the time before this event was spent waiting for a person.
+pub(crate) fn waited_for_a_person(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        Kind::UserMessage { origin: Origin::Human, .. }
+            | Kind::ConfirmationAnswered { .. }
+            | Kind::HumanReleased { .. }
+            | Kind::HumanStopped { .. }
+            | Kind::SessionStarted { .. }
+    )
+}
+
+/// The answer to an event of a session that is halted, or whose parents are: what asks is answered `halt`.
+pub(crate) fn standing(state: &State, event: &Event, family: &Family) -> Option<Draft> {
+    if !event.kind.asks() || matches!(event.kind, Kind::HumanStopped { .. }) {
+        return None;
+    }
+    if let Some(latch) = &state.halted {
+        let draft = Draft::new(&latch.guard, &latch.reason, Severity::Halt, latch.message.clone())
+            .events(vec![latch.seq])
+            .halts_as(latch.halt_reason)
+            .actions(&["release", "stop"])
+            .feedback("The session is halted until a person releases it. Stop here.");
+        return Some(draft);
+    }
+    let above = family.ancestors.iter().find(|above| above.halted)?;
+    let message = format!("the session '{}' above this one is halted", above.session);
+    Some(
+        Draft::new("budget", "user_stop", Severity::Halt, message)
+            .scope("session", &above.session)
+            .halts_as(HaltReason::UserStop)
+            .actions(&["release"])
+            .feedback("The session that started this one is halted. Stop here."),
+    )
+}
+
+/// Begins, stops, releases or ends the session, if the event says so.
+pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &mut Trips) {
+    match &event.kind {
+        Kind::SessionStarted { policy: inline, workflow, parent, reopen, .. } => {
+            state.ended = false;
+            begin(state, inline.as_ref(), workflow.as_ref(), parent.as_deref());
+            if *reopen {
+                state.watch.reset(None);
+                state.flow.reset();
+            }
+        }
+        Kind::SessionEnded { .. } => state.ended = true,
+        Kind::UserMessage { .. } => state.totals.messages = state.totals.messages.saturating_add(1),
+        Kind::HumanStopped { by, why } => {
+            let why = why.as_deref().map(|why| cut(why, 200)).unwrap_or("no reason given");
+            let by = by.as_deref().map_or("a person", |by| cut(by, 60));
+            let draft = Draft::new("human", "user_stop", Severity::Halt, format!("stopped by {by}: {why}"))
+                .events(vec![state.seq])
+                .halts_as(HaltReason::UserStop)
+                .actions(&["release"])
+                .feedback("A person stopped the session.");
+            trips.add(Mode::Staged, draft);
+        }
+        Kind::HumanReleased { guard, trip, mode, n, .. } => {
+            let named = guard.as_deref().or_else(|| trip_guard(trip.as_ref()));
+            release(policy, state, named, *mode, *n, trips);
+        }
+        _ => {}
+    }
+}
+
+fn begin(state: &mut State, policy: Option<&Value>, workflow: Option<&Workflow>, parent: Option<&str>) {
+    if let Some(policy) = policy {
+        state.policy = Some(canonical_json(policy));
+    }
+    if let Some(workflow) = workflow {
+        state.flow.set_workflow(workflow);
+    }
+    if let Some(parent) = parent.filter(|parent| parent.len() <= NAME_BYTES) {
+        state.parent = Some(parent.to_owned());
+    }
+}
+
+fn trip_guard(trip: Option<&Value>) -> Option<&str> {
+    let trip = trip?;
+    trip.as_str().or_else(|| trip.get("guard").and_then(Value::as_str))
+}
+
+/// A person's release: bounded, counted, and without effect once the ceiling is reached.
+fn release(
+    policy: &Policy,
+    state: &mut State,
+    named: Option<&str>,
+    mode: ReleaseMode,
+    n: Option<u64>,
+    trips: &mut Trips,
+) {
+    let latched = state.halted.as_ref().or(state.blocked.as_ref());
+    let Some(guard) = named.map(str::to_owned).or_else(|| latched.map(|latch| latch.guard.clone())) else {
+        return;
+    };
+    let used = state.releases.get(&guard).copied().unwrap_or(0);
+    if used >= policy.releases.ceiling {
+        let message = format!("'{guard}' was released {used} times, as often as the policy allows");
+        let draft = Draft::new(&guard, "user_stop", Severity::Block, message)
+            .count(used, policy.releases.ceiling)
+            .events(vec![state.seq])
+            .actions(&["raise_releases_ceiling_in_the_policy_file", "stop"]);
+        trips.add(Mode::Staged, draft);
+        return;
+    }
+    if state.releases.contains_key(&guard) || state.releases.len() < RELEASED_GUARDS {
+        state.releases.insert(guard.clone(), used + 1);
+    }
+    let n = n.unwrap_or(policy.releases.grant).clamp(1, 1000);
+    let budget = latched.filter(|latch| latch.guard == guard).and_then(|latch| latch.budget.clone());
+    match mode {
+        ReleaseMode::Grant => match &budget {
+            Some((scope, name, limit)) => state.watch.budget.raise(scope, name, *limit, n),
+            None => {
+                state.credits.insert(guard.clone(), n);
+            }
+        },
+        ReleaseMode::Reset => {
+            state.watch.reset(Some(&guard));
+            if guard == "budget" {
+                state.flow.reset();
+            }
+        }
+        ReleaseMode::Keep => {}
+    }
+    let lifts = |latch: &Option<Latch>| latch.as_ref().is_some_and(|latch| latch.guard == guard);
+    if lifts(&state.halted) {
+        state.halted = None;
+    }
+    if lifts(&state.blocked) {
+        state.blocked = None;
+        if state.labelled {
+            state.labelled = false;
+            trips.effect("label.removed", "label", label(policy));
+        }
+    }
+}
+
+/// The label that calls a person.
+pub(crate) fn label(policy: &Policy) -> String {
+    format!("{}hitl:loop-prevention", policy.labels.prefix)
+}

@@ -1,0 +1,78 @@
+//! The detector against the definition, tried on every stream a small alphabet can make and on long ones.
+
+use super::{Periodic, Repeat};
+use crate::fingerprint::Fingerprint;
+
+fn letters(text: &str) -> Vec<Fingerprint> {
+    text.bytes().map(|b| Fingerprint::of(&[b])).collect()
+}
+
+/// The definition, word for word: the last p * r elements are one block of p, r times.
+fn by_definition(stream: &[Fingerprint], from: usize, to: usize, passes: usize) -> Option<usize> {
+    (from..=to).find(|&p| {
+        stream.len() >= p * passes && {
+            let tail = &stream[stream.len() - p * passes..];
+            tail.iter().enumerate().all(|(at, element)| *element == tail[at % p])
+        }
+    })
+}
+
+#[test]
+fn agrees_with_the_definition_on_every_short_stream() {
+    for length in 0..=9_u32 {
+        for code in 0..3_u32.pow(length) {
+            let mut rest = code;
+            let stream: Vec<_> = (0..length)
+                .map(|_| {
+                    let digit = rest % 3;
+                    rest /= 3;
+                    Fingerprint::of(&[digit as u8])
+                })
+                .collect();
+            let mut detector = Periodic::default();
+            for (at, element) in stream.iter().enumerate() {
+                let foreseen = detector.repeat_with(*element, 1, 4, 2).map(|r| r.period);
+                detector.push(*element, at as u64);
+                let found = detector.repeat(1, 4, 2).map(|r| r.period);
+                assert_eq!(found, by_definition(&stream[..=at], 1, 4, 2), "{stream:?} at {at}");
+                assert_eq!(foreseen, found);
+            }
+        }
+    }
+}
+
+#[test]
+fn finds_every_period_up_to_the_bound_at_the_last_element_of_the_third_pass() {
+    for period in 1..=64_usize {
+        let mut detector = Periodic::default();
+        for noise in 0..37_u64 {
+            detector.push(Fingerprint::of(&noise.to_le_bytes()), noise);
+        }
+        for at in 0..period * 3 {
+            assert_eq!(detector.repeat(1, 64, 3), None, "period {period} fired early at {at}");
+            detector.push(Fingerprint::of(&[200, (at % period) as u8]), 100 + at as u64);
+        }
+        assert_eq!(detector.repeat(1, 64, 3), Some(Repeat { period, run: 2 * period }));
+        assert_eq!(detector.last_events(period * 3).first(), Some(&100));
+    }
+}
+
+#[test]
+fn names_the_shortest_block_and_counts_its_passes() {
+    let mut detector = Periodic::default();
+    for (at, element) in letters("abababab").into_iter().enumerate() {
+        detector.push(element, at as u64);
+    }
+    let found = detector.repeat(1, 64, 3);
+    assert_eq!(found.map(|r| (r.period, r.passes())), Some((2, 4)));
+    assert_eq!(detector.expected(2), letters("a").first().copied());
+}
+
+#[test]
+fn one_other_element_ends_the_run() {
+    let mut detector = Periodic::default();
+    for (at, element) in letters("ababaXababa").into_iter().enumerate() {
+        detector.push(element, at as u64);
+        assert_eq!(detector.repeat(2, 64, 3), None);
+    }
+}

@@ -1,0 +1,370 @@
+//! One description of each section, used for everything: reading it, checking it, listing
+//! its keys and printing its effective values.
+//!
+//! A section says its keys once (`fields_guards.rs`); [`Fields`] takes a written value where
+//! there is one, reports what is wrong with it, and writes down what now holds.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use super::error::Code;
+use super::guards::Limit;
+use super::suggest::closest;
+use super::units;
+use super::values::{Problem, Word, flag, kind, number, unknown_help, word_of};
+
+/// Counts of acts: more than this is the same as no limit.
+pub(super) const COUNT: RangeInclusive<u64> = 1..=1_000_000_000;
+/// Tokens and other large amounts.
+pub(super) const AMOUNT: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
+/// Texts and names in a policy.
+const MAX_TEXT_CHARS: usize = 2_000;
+
+/// A part of the policy that knows its keys.
+pub(super) trait Section {
+    /// Names each key with its slot and range.
+    fn fields(&mut self, f: &mut Fields<'_>);
+}
+
+/// Walks the keys of one section.
+pub(super) struct Fields<'a> {
+    source: Option<&'a Map<String, Value>>,
+    /// Write down only what was written, not the values taken over from around.
+    partial: bool,
+    out: Map<String, Value>,
+    known: Vec<&'static str>,
+    path: Vec<String>,
+    problems: &'a mut Vec<Problem>,
+}
+
+/// Reads `source` into `section` and returns the effective values.
+pub(super) fn walk(
+    section: &mut dyn Section,
+    source: Option<&Value>,
+    path: Vec<String>,
+    partial: bool,
+    problems: &mut Vec<Problem>,
+) -> Value {
+    let source = match source {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(map)) => Some(map),
+        Some(other) => {
+            problems.push(Problem {
+                code: Code::Type,
+                what: format!("'{}' must be a map of keys, not {}", path.join("."), kind(other)),
+                help: section_help(&path),
+                path: path.clone(),
+                as_written: false,
+            });
+            None
+        }
+    };
+    let mut fields = Fields { source, partial, out: Map::new(), known: Vec::new(), path, problems };
+    section.fields(&mut fields);
+    fields.report_unknown();
+    Value::Object(fields.out)
+}
+
+fn section_help(path: &[String]) -> String {
+    match path.first().map(String::as_str) {
+        Some("guards") if path.len() == 1 => "to switch all guards off write preset: off".to_owned(),
+        Some("guards") => "write a mode (off, observe, warn, block, halt) or a map of keys".to_owned(),
+        _ => "write its keys, each with a value".to_owned(),
+    }
+}
+
+impl Fields<'_> {
+    fn take(&mut self, key: &'static str) -> Option<&Value> {
+        self.known.push(key);
+        self.source?.get(key)
+    }
+
+    /// Whether the key was written.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.source.is_some_and(|map| map.contains_key(key))
+    }
+
+    fn put(&mut self, key: &str, value: Value) {
+        if !self.partial || self.has(key) {
+            self.out.insert(key.to_owned(), value);
+        }
+    }
+
+    fn problem(&mut self, code: Code, key: &str, what: String, help: String) {
+        let mut path = self.path.clone();
+        path.push(key.to_owned());
+        self.problems.push(Problem { code, path, as_written: false, what, help });
+    }
+
+    fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
+        let what = format!("'{key}' must be {wanted}, not {}", kind(value));
+        self.problem(Code::Type, key, what, format!("write {wanted}"));
+    }
+
+    fn in_range(&mut self, key: &str, n: u64, range: &RangeInclusive<u64>, off: bool) -> bool {
+        if range.contains(&n) {
+            return true;
+        }
+        let what = format!("'{key}' is {n}, outside {} to {}", range.start(), range.end());
+        let mut help = format!("write a number from {} to {}", range.start(), range.end());
+        if off {
+            help.push_str(", or off for no limit");
+        }
+        self.problem(Code::Range, key, what, help);
+        false
+    }
+
+    /// A limit: a whole number, or `off`.
+    pub(super) fn limit(&mut self, key: &'static str, slot: &mut Limit, range: RangeInclusive<u64>) {
+        if let Some(value) = self.take(key).cloned() {
+            if units::is_off(&value) {
+                *slot = None;
+            } else if let Some(n) = number(&value) {
+                if self.in_range(key, n, &range, true) {
+                    *slot = Some(n);
+                }
+            } else {
+                self.wrong_type(key, &value, "a whole number, or off");
+            }
+        }
+        self.put(key, slot.map_or_else(|| Value::from("off"), Value::from));
+    }
+
+    /// A whole number that cannot be off.
+    pub(super) fn count(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
+        if let Some(value) = self.take(key).cloned() {
+            if let Some(n) = number(&value) {
+                if self.in_range(key, n, &range, false) {
+                    *slot = n;
+                }
+            } else {
+                self.wrong_type(key, &value, "a whole number");
+            }
+        }
+        self.put(key, Value::from(*slot));
+    }
+
+    /// A duration that may be off.
+    pub(super) fn duration_limit(&mut self, key: &'static str, slot: &mut Limit) {
+        if let Some(value) = self.take(key).cloned() {
+            if units::is_off(&value) {
+                *slot = None;
+            } else if let Some(ms) =
+                self.milliseconds(key, &value, "a duration such as 90s, 10m or 4h, or off")
+            {
+                *slot = (ms > 0).then_some(ms);
+            }
+        }
+        self.put(key, slot.map_or_else(|| Value::from("off"), |ms| Value::from(units::duration_text(ms))));
+    }
+
+    /// A duration that cannot be off; 0 means at once.
+    pub(super) fn duration(&mut self, key: &'static str, slot: &mut u64) {
+        if let Some(value) = self.take(key).cloned()
+            && let Some(ms) = self.milliseconds(key, &value, "a duration such as 90s, 10m or 4h")
+        {
+            *slot = ms;
+        }
+        self.put(key, Value::from(units::duration_text(*slot)));
+    }
+
+    fn milliseconds(&mut self, key: &str, value: &Value, wanted: &str) -> Option<u64> {
+        let ms = match value {
+            Value::Number(n) => n.as_u64(),
+            Value::String(s) => units::duration_ms(s),
+            _ => None,
+        };
+        match ms {
+            Some(ms) if ms > units::MAX_MS => {
+                let what = format!("'{key}' is longer than 100 years");
+                self.problem(Code::Range, key, what, "write a shorter duration".to_owned());
+                None
+            }
+            Some(ms) => Some(ms),
+            None => {
+                self.wrong_type(key, value, wanted);
+                None
+            }
+        }
+    }
+
+    /// Dollars, or `off`.
+    pub(super) fn cost(&mut self, key: &'static str, slot: &mut Limit) {
+        if let Some(value) = self.take(key).cloned() {
+            let micro = match &value {
+                Value::Number(n) => units::micro_usd(&n.to_string()),
+                Value::String(s) => units::micro_usd(s),
+                _ => None,
+            };
+            if units::is_off(&value) {
+                *slot = None;
+            } else if let Some(micro) = micro {
+                if micro == 0 || micro > units::MAX_MICRO_USD {
+                    let what = format!("'{key}' is outside 0.000001 to 1000000 dollars");
+                    self.problem(Code::Range, key, what, "write dollars such as 2.50, or off".to_owned());
+                } else {
+                    *slot = Some(micro);
+                }
+            } else {
+                self.wrong_type(key, &value, "an amount in dollars such as 2.50, or off");
+            }
+        }
+        self.put(key, slot.map_or_else(|| Value::from("off"), units::usd_value));
+    }
+
+    /// True or false.
+    pub(super) fn flag(&mut self, key: &'static str, slot: &mut bool) {
+        if let Some(value) = self.take(key).cloned() {
+            match flag(&value) {
+                Some(flag) => *slot = flag,
+                None => self.wrong_type(key, &value, "true or false"),
+            }
+        }
+        self.put(key, Value::Bool(*slot));
+    }
+
+    /// One of a few words.
+    pub(super) fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
+        if let Some(value) = self.take(key).cloned()
+            && let Some(word) = self.read_word(key, &value)
+        {
+            *slot = word;
+        }
+        self.put(key, Value::from(word_of(*slot)));
+    }
+
+    /// One of a few words, or nothing.
+    pub(super) fn optional_word<W: Word>(&mut self, key: &'static str, slot: &mut Option<W>) {
+        if let Some(value) = self.take(key).cloned() {
+            *slot = self.read_word(key, &value).or(*slot);
+            self.put(key, slot.map_or(Value::Null, |word| Value::from(word_of(word))));
+        }
+    }
+
+    fn read_word<W: Word>(&mut self, key: &str, value: &Value) -> Option<W> {
+        let text = match value {
+            Value::Bool(false) => "off",
+            Value::String(text) => text.trim(),
+            _ => "",
+        };
+        let found = W::WORDS.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
+            let what = format!("'{key}' cannot be {}", kind(value));
+            let help = closest(text, words.iter().copied()).map_or_else(
+                || format!("write one of {}", words.join(", ")),
+                |word| format!("did you mean '{word}'? It is one of {}", words.join(", ")),
+            );
+            self.problem(Code::Type, key, what, help);
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, key: &'static str, slot: &mut String) {
+        if let Some(value) = self.take(key).cloned() {
+            match value {
+                Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => *slot = text,
+                other => self.wrong_type(key, &other, "a text of at most 2000 characters"),
+            }
+        }
+        self.put(key, Value::from(slot.as_str()));
+    }
+
+    /// A map of texts; names that are not written stay.
+    pub(super) fn texts(&mut self, key: &'static str, slot: &mut BTreeMap<String, String>) {
+        if let Some(value) = self.take(key).cloned() {
+            let Value::Object(map) = &value else {
+                return self.wrong_type(key, &value, "a map of texts");
+            };
+            for (name, text) in map {
+                match text {
+                    Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => {
+                        slot.insert(name.clone(), text.clone());
+                    }
+                    other => self.wrong_type(key, other, "a map of texts of at most 2000 characters"),
+                }
+            }
+        }
+        if !slot.is_empty() {
+            let map = slot.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str())));
+            self.put(key, Value::Object(map.collect()));
+        }
+    }
+
+    /// A list of texts.
+    pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<String>> {
+        let value = self.take(key).cloned()?;
+        let texts: Option<Vec<String>> = match &value {
+            Value::Null => Some(Vec::new()),
+            Value::Array(items) => items.iter().map(|v| v.as_str().map(str::to_owned)).collect(),
+            _ => None,
+        };
+        if texts.is_none() {
+            self.wrong_type(key, &value, "a list of texts");
+        }
+        texts
+    }
+
+    /// Writes a list down.
+    pub(super) fn put_list(&mut self, key: &str, texts: Vec<String>) {
+        self.put(key, Value::from(texts));
+    }
+
+    /// Reports a problem with a key's value found by the section itself.
+    pub(super) fn refuse(&mut self, code: Code, key: &str, what: String, help: &str) {
+        self.problem(code, key, what, help.to_owned());
+    }
+
+    /// A section inside this one.
+    pub(super) fn section(&mut self, key: &'static str, section: &mut dyn Section) {
+        let source = self.take(key).cloned();
+        let mut path = self.path.clone();
+        path.push(key.to_owned());
+        let out = walk(section, source.as_ref(), path, self.partial, self.problems);
+        self.put(key, out);
+    }
+
+    /// Named sections, each starting from a common one.
+    pub(super) fn sections<S: Section + Clone>(
+        &mut self,
+        key: &'static str,
+        common: &S,
+        slot: &mut BTreeMap<String, S>,
+    ) {
+        let Some(value) = self.take(key).cloned() else {
+            return;
+        };
+        let Value::Object(map) = &value else {
+            return self.wrong_type(key, &value, "a map of names");
+        };
+        let mut out = Map::new();
+        for (name, written) in map {
+            let mut section = slot.get(name).unwrap_or(common).clone();
+            let path = [self.path.as_slice(), &[key.to_owned(), name.clone()]].concat();
+            let effective = walk(&mut section, Some(written), path, true, self.problems);
+            slot.insert(name.clone(), section);
+            out.insert(name.clone(), effective);
+        }
+        self.put(key, Value::Object(out));
+    }
+
+    fn report_unknown(&mut self) {
+        let Some(source) = self.source else { return };
+        for key in source.keys().filter(|key| !self.known.contains(&key.as_str())) {
+            let guards = self.path.len() == 1 && self.path.first().is_some_and(|p| p == "guards");
+            let (code, thing) =
+                if guards { (Code::UnknownGuard, "guard") } else { (Code::UnknownKey, "key") };
+            let help = unknown_help(key, &self.known, thing);
+            let mut path = self.path.clone();
+            let what = match path.join(".") {
+                around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
+                around => format!("unknown {thing} '{key}' in {around}"),
+            };
+            path.push(key.clone());
+            self.problems.push(Problem { code, path, as_written: false, what, help });
+        }
+    }
+}

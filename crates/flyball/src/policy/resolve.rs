@@ -1,0 +1,341 @@
+//! Layers to one policy: merge leaf by leaf, check, and remember where each value came from.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::canonical::{Canonical, canonical};
+use super::environment::insert;
+use super::error::{Code, PolicyError, PolicyErrors};
+use super::fields::{Fields, Section, walk};
+use super::guards::Guards;
+use super::layer::{Layer, Origin};
+use super::lint::{Warning, lint};
+use super::paths::{PointerOf, edge_ends};
+use super::places::{Place, join};
+use super::rule_list::{RuleText, merge_rules, read_rules};
+use super::values::{Problem, Word, word_of};
+use super::{EdgePolicy, NodePolicy, Policy, Preset, ToolPolicy};
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The source.
+    pub origin: Origin,
+    /// Line and column, if the source has lines.
+    pub place: Option<Place>,
+    /// The key as written, which a seed key or a shorthand may make differ from the path.
+    pub key: String,
+}
+
+/// A policy with everything that is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// The policy.
+    pub policy: Policy,
+    /// Where each effective value came from, by dotted path.
+    pub origins: BTreeMap<String, Written>,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Warning>,
+    /// The effective policy as it could be written in a policy file.
+    pub effective: Value,
+}
+
+/// Merges layers, lowest first, over the preset that they name or `default_preset`.
+///
+/// # Errors
+///
+/// Everything that is wrong in any layer, sorted by place; also in values that a higher
+/// layer would replace, because they would bite when that layer goes away.
+pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, PolicyErrors> {
+    let preset = chosen_preset(layers, default_preset);
+    let base = Policy::preset(preset);
+    let mut errors = Vec::new();
+    let mut translated = Vec::new();
+    let mut rules: Vec<RuleText> = Vec::new();
+    for layer in layers {
+        let mut c = canonical(layer, &base);
+        apply(&mut base.clone(), &c.tree, &mut c.problems);
+        let own_rules = read_rules(&mut c);
+        errors.extend(c.problems.iter().map(|problem| located(&c, problem)));
+        if let Err(error) = merge_rules(&mut rules, own_rules) {
+            errors.push(error);
+        }
+        translated.push(c);
+    }
+    PolicyErrors::check(errors)?;
+
+    let mut merged = Merged::default();
+    for c in &translated {
+        merged.add(c, &c.tree, &mut Vec::new());
+    }
+    if preset == Preset::Off {
+        merged.switch_on_what_is_written();
+    }
+    let mut policy = base;
+    let mut problems = Vec::new();
+    let mut effective = apply(&mut policy, &merged.tree, &mut problems);
+    // Each layer passed the same checks, so nothing is left to find; but never go on blindly.
+    PolicyErrors::check(problems.iter().map(|p| merged.located(p)).collect())?;
+    policy.rules = rules.iter().map(|r| r.rule.clone()).collect();
+    finish(&mut policy, &mut effective);
+
+    let mut origins = merged.origins;
+    complete_origins(&mut origins, &effective, preset);
+    for rule in &rules {
+        origins.insert(join(&["rules", rule.rule.name()]), rule.written.clone());
+    }
+    let warnings = lint(&policy, &origins, &merged.tree);
+    Ok(Resolved { policy, origins, warnings, effective })
+}
+
+/// The preset that the highest layer names. A word that is no preset is reported later.
+fn chosen_preset(layers: &[Layer], default_preset: Preset) -> Preset {
+    layers
+        .iter()
+        .rev()
+        .filter_map(|layer| layer.tree.get("preset"))
+        .find_map(|value| {
+            let word = match value {
+                Value::Bool(false) => "off",
+                Value::String(word) => word.trim(),
+                _ => return None,
+            };
+            let found = Preset::WORDS.iter().find(|(name, _)| *name == word);
+            found.map(|(_, preset)| *preset)
+        })
+        .unwrap_or(default_preset)
+}
+
+/// Reads a translated tree into a policy and returns the effective values.
+fn apply(policy: &mut Policy, tree: &Value, problems: &mut Vec<Problem>) -> Value {
+    walk(policy, Some(tree), Vec::new(), false, problems)
+}
+
+impl Section for Policy {
+    fn fields(&mut self, f: &mut Fields<'_>) {
+        f.word("preset", &mut self.preset);
+        f.section("budgets", &mut self.budgets);
+        f.section("guards", &mut self.guards);
+        let node = NodePolicy {
+            guards: self.guards.clone(),
+            budget: self.budgets.node.clone(),
+            allow_cycles: false,
+        };
+        f.sections("nodes", &node, &mut self.nodes);
+        for node in self.nodes.values_mut().filter(|node| node.allow_cycles) {
+            node.guards.cycle.mode = super::Mode::Off;
+        }
+        let edge = EdgePolicy { guards: self.guards.clone() };
+        let mut edges = BTreeMap::new();
+        f.sections("edges", &edge, &mut edges);
+        for (name, edge) in edges {
+            if let Some((from, to)) = edge_ends(&name) {
+                let tos = self.edges.entry(from.to_owned()).or_default();
+                tos.insert(to.to_owned(), edge);
+            }
+        }
+        let tool = ToolPolicy { effect: None, guards: self.guards.clone() };
+        f.sections("tools", &tool, &mut self.tools);
+        f.word("on_stall", &mut self.on_stall);
+        f.section("releases", &mut self.releases);
+        f.section("labels", &mut self.labels);
+        f.flag("escalate", &mut self.escalate);
+        f.flag("notify", &mut self.notify);
+    }
+}
+
+/// Adds what no section has, and the digest over all of it.
+fn finish(policy: &mut Policy, effective: &mut Value) {
+    if let Value::Object(map) = effective {
+        map.insert("version".to_owned(), Value::from(1));
+        if !policy.rules.is_empty() {
+            let rules = policy.rules.iter().map(|rule| {
+                Value::Object(Map::from_iter([
+                    ("name".to_owned(), Value::from(rule.name())),
+                    ("when".to_owned(), Value::from(rule.when())),
+                    ("decision".to_owned(), Value::from(word_of(rule.decision()))),
+                    ("message".to_owned(), Value::from(rule.message())),
+                ]))
+            });
+            map.insert("rules".to_owned(), Value::Array(rules.collect()));
+        }
+    }
+    let mut text = String::new();
+    sorted_text(effective, &mut text);
+    policy.digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()));
+}
+
+/// A preset's own digest; its values are already in place.
+pub(super) fn seal(policy: &mut Policy) {
+    let mut effective = apply(policy, &Value::Null, &mut Vec::new());
+    finish(policy, &mut effective);
+}
+
+/// JSON with sorted keys, whatever order the map type keeps.
+fn sorted_text(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+            text.push('{');
+            for (key, value) in sorted {
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                sorted_text(value, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                sorted_text(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}
+
+/// An error with its place, from a problem of one layer.
+pub(super) fn located(c: &Canonical<'_>, problem: &Problem) -> PolicyError {
+    let written = if problem.as_written { problem.path.clone() } else { c.written(&problem.path) };
+    let place = c.layer.places.find(&written);
+    PolicyError {
+        code: problem.code,
+        file: c.layer.file(&join(&written)),
+        line: place.map(|p| p.line),
+        column: place.map(|p| p.column),
+        path: join(&written),
+        what: problem.what.clone(),
+        help: problem.help.clone(),
+    }
+}
+
+/// Where a path of a layer was written.
+pub(super) fn written_at(c: &Canonical<'_>, path: &[String]) -> Written {
+    let written = c.written(path);
+    let key = join(&written);
+    Written { origin: c.layer.origin_of(&key), place: c.layer.places.find(&written), key }
+}
+
+/// The layers on top of each other.
+struct Merged {
+    tree: Value,
+    origins: BTreeMap<String, Written>,
+}
+
+impl Default for Merged {
+    fn default() -> Self {
+        Merged { tree: Value::Object(Map::new()), origins: BTreeMap::new() }
+    }
+}
+
+impl Merged {
+    /// Puts every single value of a layer over what is there.
+    fn add(&mut self, c: &Canonical<'_>, value: &Value, path: &mut Vec<String>) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                for (key, value) in map {
+                    path.push(key.clone());
+                    self.add(c, value, path);
+                    path.pop();
+                }
+            }
+            // Nothing written inside: it must not replace what a lower layer wrote there.
+            Value::Object(_) if self.tree.pointer_of(path).is_some() => {}
+            value => {
+                if insert(&mut self.tree, path, value.clone()) {
+                    self.origins.insert(join(path), written_at(c, path));
+                }
+            }
+        }
+    }
+
+    /// Under preset `off` a guard is on as soon as somebody writes a limit for it.
+    fn switch_on_what_is_written(&mut self) {
+        let mut sections: Vec<Vec<String>> = vec![vec!["guards".to_owned()]];
+        for group in ["nodes", "edges", "tools"] {
+            if let Some(map) = self.tree.get(group).and_then(Value::as_object) {
+                sections.extend(map.keys().map(|name| vec![group.to_owned(), name.clone()]));
+            }
+        }
+        for section in sections {
+            for guard in Guards::NAMES {
+                let path = [section.as_slice(), &[guard.to_owned()]].concat();
+                let Some(map) = self.tree.pointer_of(&path).and_then(Value::as_object) else {
+                    continue;
+                };
+                if map.is_empty() || map.contains_key("mode") {
+                    continue;
+                }
+                let prefix = format!("{}.", join(&path));
+                let first = self.origins.range(prefix.clone()..).next();
+                let written =
+                    first.filter(|(key, _)| key.starts_with(&prefix)).map(|(_, written)| written.clone());
+                let mode = [path.as_slice(), &["mode".to_owned()]].concat();
+                insert(&mut self.tree, &mode, Value::from("staged"));
+                if let Some(written) = written {
+                    self.origins.insert(join(&mode), written);
+                }
+            }
+        }
+    }
+
+    fn located(&self, problem: &Problem) -> PolicyError {
+        let path = join(&problem.path);
+        let written = self.origins.get(&path);
+        let place = written.and_then(|w| w.place);
+        PolicyError {
+            code: problem.code,
+            file: written.map_or_else(|| "policy".to_owned(), |w| w.origin.to_string()),
+            line: place.map(|p| p.line),
+            column: place.map(|p| p.column),
+            path: written.map_or(path, |w| w.key.clone()),
+            what: problem.what.clone(),
+            help: problem.help.clone(),
+        }
+    }
+}
+
+/// Gives every effective value that nobody wrote its origin: built in, or the preset.
+fn complete_origins(origins: &mut BTreeMap<String, Written>, effective: &Value, preset: Preset) {
+    let mut plain = Policy::preset(Preset::Workflow);
+    let defaults = apply(&mut plain, &Value::Null, &mut Vec::new());
+    let mut leaves = Vec::new();
+    collect_leaves(effective, &mut Vec::new(), &mut leaves);
+    for (path, value) in leaves {
+        let origin = if defaults.pointer_of(&path) == Some(value) || path == ["version"] {
+            Origin::Default
+        } else {
+            Origin::Preset(preset)
+        };
+        let key = join(&path);
+        origins.entry(key.clone()).or_insert(Written { origin, place: None, key });
+    }
+}
+
+fn collect_leaves<'v>(value: &'v Value, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, &'v Value)>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                path.push(key.clone());
+                collect_leaves(value, path, leaves);
+                path.pop();
+            }
+        }
+        // Rules have origins of their own, by name.
+        Value::Array(_) if *path == ["rules"] => {}
+        leaf => leaves.push((path.clone(), leaf)),
+    }
+}
+
+/// A rule error with its place.
+pub(super) fn rule_error(c: &Canonical<'_>, path: Vec<String>, what: String, help: &str) -> PolicyError {
+    located(c, &Problem { code: Code::Rule, path, as_written: true, what, help: help.to_owned() })
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,50 @@
+//! The known word closest to what somebody wrote.
+
+/// Words longer than this are not compared: nobody misspells a word that long.
+const MAX_WORD: usize = 64;
+
+/// The closest known word, if it is close enough to be what was meant.
+pub(super) fn closest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let plain = plain(written);
+    if plain.len() > MAX_WORD {
+        return None;
+    }
+    let allowed = (plain.chars().count() / 3).clamp(1, 3);
+    known
+        .into_iter()
+        .map(|word| (distance(&plain, &self::plain(word)), word))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// Case and the sign between words are the most common differences, so they cost nothing.
+fn plain(word: &str) -> String {
+    word.chars().filter(|c| *c != '_' && *c != '-' && *c != ' ').flat_map(char::to_lowercase).collect()
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], n: usize| row.get(n).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&row, j) + usize::from(x != y)).min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
+            if swapped {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            next.push(best);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "suggest_tests.rs"]
+mod tests;

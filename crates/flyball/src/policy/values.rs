@@ -1,0 +1,73 @@
+//! Small readers of single values, and the problem that each may report.
+
+use serde_json::Value;
+
+use super::error::Code;
+use super::suggest::closest;
+use super::units;
+
+/// Something wrong with a value, not yet with a place.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) code: Code,
+    /// The path of the value, after shorthands and seed keys were translated or as written.
+    pub(super) path: Vec<String>,
+    pub(super) as_written: bool,
+    pub(super) what: String,
+    pub(super) help: String,
+}
+
+/// A value that is one of a few words.
+pub(super) trait Word: Copy + PartialEq + 'static {
+    /// The words and what they mean.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+/// The word for a value.
+pub(super) fn word_of<W: Word>(value: W) -> &'static str {
+    W::WORDS.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
+}
+
+/// The kind of a value, for messages.
+pub(super) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(n) => n.to_string(),
+        Value::String(s) => format!("'{}'", s.chars().take(40).collect::<String>()),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a map".to_owned(),
+    }
+}
+
+/// What to write instead of an unknown key.
+pub(super) fn unknown_help(key: &str, known: &[&str], thing: &str) -> String {
+    closest(key, known.iter().copied()).map_or_else(
+        || format!("a {thing} is one of {}", known.join(", ")),
+        |word| format!("did you mean '{word}'?"),
+    )
+}
+
+/// A whole number, also as text.
+pub(super) fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(n) => n.as_u64(),
+        Value::String(s) => units::whole(s),
+        _ => None,
+    }
+}
+
+/// True or false, also in the words people use in environment variables.
+pub(super) fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::Number(n) if n.as_u64() == Some(1) => Some(true),
+        Value::Number(n) if n.as_u64() == Some(0) => Some(false),
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => Some(true),
+            "false" | "off" | "no" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}

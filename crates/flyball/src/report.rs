@@ -1,0 +1,122 @@
+//! What a person may want to know of a session besides its decisions: counters, loops, trends.
+
+use crate::confirm::Phase;
+use crate::decision::Status;
+use crate::policy::{Counters, Policy};
+use crate::state::State;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One loop of the session's workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoopReport {
+    /// The stable id.
+    pub id: String,
+    /// The node where an iteration begins.
+    pub header: String,
+    /// All its nodes.
+    pub nodes: Vec<String>,
+    /// Completed iterations.
+    pub iterations: u64,
+    /// Iterations allowed.
+    pub limit: Option<u64>,
+    /// The badge: `Loop 3/8`.
+    pub badge: String,
+}
+
+/// A session at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What it is doing.
+    pub status: Status,
+    /// Events so far.
+    pub events: u64,
+    /// Tool calls so far.
+    pub calls: u64,
+    /// Turns so far.
+    pub turns: u64,
+    /// Transitions so far.
+    pub transitions: u64,
+    /// Failed calls so far.
+    pub errors: u64,
+    /// Tokens so far, children included.
+    pub tokens: u64,
+    /// Millionths of a dollar so far, children included.
+    pub cost_micro_usd: u64,
+    /// Time at work.
+    pub active_ms: u64,
+    /// Decisions `warn`, `block` and `halt` so far.
+    pub warnings: u64,
+    /// See `warnings`.
+    pub blocks: u64,
+    /// See `warnings`.
+    pub halts: u64,
+    /// Releases so far, by guard.
+    pub releases: BTreeMap<String, u64>,
+    /// Why it stands still, if it does.
+    pub stopped_by: Option<String>,
+    /// Where a plan that needs a yes is.
+    pub confirmation: Phase,
+    /// The node at work.
+    pub node: Option<String>,
+    /// Visits of each node of the workflow.
+    pub visits: BTreeMap<String, u32>,
+    /// The loops of the workflow.
+    pub loops: Vec<LoopReport>,
+    /// Measured values by signal.
+    pub trends: BTreeMap<String, Vec<i64>>,
+}
+
+impl State {
+    /// The session at a glance.
+    #[must_use]
+    pub fn report(&self, policy: &Policy) -> Report {
+        let Counters { calls, turns, transitions, errors, tokens, cost_micro_usd, .. } = self.counters();
+        let limit = policy.budgets.loops.iterations;
+        let loops = self.flow.loops().map(|(shape, used)| LoopReport {
+            id: shape.id.clone(),
+            header: shape.header.clone(),
+            nodes: shape.nodes.clone(),
+            iterations: used.iterations,
+            limit,
+            badge: match limit {
+                Some(limit) => format!("Loop {}/{limit}", used.iterations),
+                None => format!("Loop {}", used.iterations),
+            },
+        });
+        let nodes = self.flow.workflow().map_or(&[][..], |workflow| &workflow.nodes);
+        let latch = self.halted.as_ref().or(self.blocked.as_ref());
+        Report {
+            status: self.status(),
+            events: self.seq,
+            calls,
+            turns,
+            transitions,
+            errors,
+            tokens,
+            cost_micro_usd,
+            active_ms: self.active_ms,
+            warnings: self.totals.warnings,
+            blocks: self.totals.blocks,
+            halts: self.totals.halts,
+            releases: self.releases.clone(),
+            stopped_by: latch.map(|latch| format!("{}: {}", latch.guard, latch.message)),
+            confirmation: self.watch.confirmation.phase(),
+            node: self.flow.node().map(str::to_owned),
+            visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),
+            loops: loops.collect(),
+            trends: self
+                .watch
+                .stall
+                .trends()
+                .map(|(name, trend)| (name.to_owned(), trend.to_vec()))
+                .collect(),
+        }
+    }
+
+    /// The workflow of the session, if it has one.
+    #[must_use]
+    pub fn workflow(&self) -> Option<&crate::graph::Workflow> {
+        self.flow.workflow()
+    }
+}

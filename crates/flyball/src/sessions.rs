@@ -1,0 +1,245 @@
+//! Many sessions side by side: each with its own state and policy, and children drawing on their parents' budgets.
+
+use crate::decision::Decision;
+use crate::error::{Code, Error};
+use crate::event::{Event, Kind, Usage};
+use crate::governor::step;
+use crate::guards::{Ancestor, Family};
+use crate::limits::TREE_DEPTH;
+use crate::policy::{Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
+use crate::state::State;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where sessions get their policy: the layers that hold for all, and what a session brings along.
+#[derive(Debug, Clone)]
+pub struct PolicySource {
+    layers: Vec<Layer>,
+    preset: Preset,
+    base: Arc<Policy>,
+}
+
+impl PolicySource {
+    /// Resolves the layers once, for all sessions that bring nothing of their own.
+    ///
+    /// # Errors
+    /// If a layer cannot be used.
+    pub fn new(layers: Vec<Layer>, preset: Preset) -> Result<Self, PolicyErrors> {
+        let base = Arc::new(resolve(&layers, preset)?.policy);
+        Ok(PolicySource { layers, preset, base })
+    }
+
+    /// A preset with nothing changed.
+    #[must_use]
+    pub fn preset(preset: Preset) -> Self {
+        PolicySource { layers: Vec::new(), preset, base: Arc::new(Policy::preset(preset)) }
+    }
+
+    /// The policy of sessions that bring nothing of their own.
+    #[must_use]
+    pub fn base(&self) -> &Arc<Policy> {
+        &self.base
+    }
+
+    /// The policy of a session that brought its own: the name of a preset, or the keys of a policy file.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn with(&self, inline: &Value) -> Result<Resolved, PolicyErrors> {
+        let mut layers = self.layers.clone();
+        let tree = match inline {
+            Value::String(preset) => serde_json::json!({ "preset": preset }),
+            other => other.clone(),
+        };
+        // Environment and command line outrank what a session brings.
+        let above = |layer: &Layer| matches!(layer.origin, Origin::Environment { .. } | Origin::CommandLine);
+        let at = layers.iter().position(above).unwrap_or(layers.len());
+        layers.insert(at, Layer::from_value(Origin::Inline, tree));
+        resolve(&layers, self.preset)
+    }
+}
+
+/// One session: its policy and its state.
+#[derive(Debug, Clone)]
+pub struct Session {
+    policy: Arc<Policy>,
+    state: State,
+}
+
+impl Session {
+    /// A new session under a policy.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>) -> Self {
+        Session { policy, state: State::default() }
+    }
+
+    /// Takes a session up again from its stored state.
+    ///
+    /// # Errors
+    /// If the policy that the session brought along can no longer be used.
+    pub fn resume(source: &PolicySource, state: State) -> Result<Self, Error> {
+        let policy = match state.inline_policy() {
+            Some(text) => {
+                let value: Value =
+                    serde_json::from_str(text).map_err(|error| bad_policy(&error.to_string()))?;
+                Arc::new(source.with(&value).map_err(|errors| bad_policy(&errors.to_string()))?.policy)
+            }
+            None => Arc::clone(source.base()),
+        };
+        Ok(Session { policy, state })
+    }
+
+    /// The session's state.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The session's policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Folds one event into this session alone, with no sessions above it.
+    ///
+    /// # Errors
+    /// As [`step`].
+    pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
+        step(&self.policy, &mut self.state, event, &Family::default())
+    }
+}
+
+fn bad_policy(why: &str) -> Error {
+    Error::new(
+        Code::BadPolicy,
+        format!("the policy inside the event cannot be used: {why}"),
+        "try it with `flyball check`",
+    )
+}
+
+/// All sessions of one process.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    source: PolicySource,
+    all: BTreeMap<String, Session>,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    #[must_use]
+    pub fn new(source: PolicySource) -> Self {
+        Sessions { source, all: BTreeMap::new() }
+    }
+
+    /// One session by name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Session> {
+        self.all.get(name)
+    }
+
+    /// All sessions by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Session)> {
+        self.all.iter().map(|(name, session)| (name.as_str(), session))
+    }
+
+    /// Puts a session back, for example one that was stored.
+    pub fn insert(&mut self, name: impl Into<String>, session: Session) {
+        self.all.insert(name.into(), session);
+    }
+
+    /// Folds an event into the session that it names.
+    ///
+    /// # Errors
+    /// As [`step`], and if the session brings a policy that cannot be used. Nothing was counted then.
+    pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
+        let brought = match &event.kind {
+            Kind::SessionStarted { policy: Some(inline), .. } => Some(Arc::new(
+                self.source.with(inline).map_err(|errors| bad_policy(&errors.to_string()))?.policy,
+            )),
+            _ => None,
+        };
+        let family = self.family(event);
+        let fresh = !self.all.contains_key(&event.session);
+        let base = self.source.base();
+        let session = self.all.entry(event.session.clone()).or_insert_with(|| Session::new(Arc::clone(base)));
+        let policy = brought.unwrap_or_else(|| Arc::clone(&session.policy));
+        let before = *session.state.used();
+        match step(&policy, &mut session.state, event, &family) {
+            Ok(decision) => {
+                session.policy = policy;
+                let drawn = difference(session.state.used(), &before);
+                self.draw(&event.session, &drawn);
+                Ok(decision)
+            }
+            Err(error) => {
+                if fresh {
+                    self.all.remove(&event.session);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.
+    fn above(&self, name: &str, first: Option<&str>) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut next = first.map(str::to_owned).or_else(|| self.parent_of(name));
+        while let Some(parent) = next {
+            if parent == name || names.contains(&parent) || names.len() == TREE_DEPTH {
+                break;
+            }
+            next = self.parent_of(&parent);
+            names.push(parent);
+        }
+        names
+    }
+
+    fn parent_of(&self, name: &str) -> Option<String> {
+        self.all.get(name)?.state.parent().map(str::to_owned)
+    }
+
+    fn family(&self, event: &Event) -> Family {
+        let first = match &event.kind {
+            Kind::SessionStarted { parent, .. } => parent.as_deref(),
+            _ => None,
+        };
+        if first.is_none()
+            && self.all.get(&event.session).is_none_or(|session| session.state.parent().is_none())
+        {
+            return Family::default();
+        }
+        let ancestors = self.above(&event.session, first).into_iter().filter_map(|session| {
+            let known = self.all.get(&session)?;
+            let budget = &known.policy.budgets.session;
+            Some(Ancestor {
+                halted: known.state.halted.is_some(),
+                used: *known.state.used(),
+                tokens: budget.tokens,
+                cost_micro_usd: budget.cost_micro_usd,
+                session,
+            })
+        });
+        Family { ancestors: ancestors.collect() }
+    }
+
+    fn draw(&mut self, name: &str, drawn: &Usage) {
+        if *drawn == Usage::default() {
+            return;
+        }
+        for parent in self.above(name, None) {
+            if let Some(session) = self.all.get_mut(&parent) {
+                session.state.watch.budget.draw(drawn);
+            }
+        }
+    }
+}
+
+fn difference(now: &Usage, before: &Usage) -> Usage {
+    Usage {
+        tokens_in: now.tokens_in.saturating_sub(before.tokens_in),
+        tokens_out: now.tokens_out.saturating_sub(before.tokens_out),
+        cost_micro_usd: now.cost_micro_usd.saturating_sub(before.cost_micro_usd),
+    }
+}

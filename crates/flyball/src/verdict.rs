@@ -1,0 +1,176 @@
+//! From trips to the decision: releases used up, latches set, effects and feedback put together.
+
+use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
+use crate::event::Event;
+use crate::guards::{Draft, Trips};
+use crate::lifecycle::label;
+use crate::limits::FEEDBACK_CHARS;
+use crate::policy::Policy;
+use crate::state::{Latch, State};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Lets an act through that a person has granted, and turns a trip into a halt when no release is left.
+pub(crate) fn settle(
+    policy: &Policy,
+    credits: &mut BTreeMap<String, u64>,
+    releases: &BTreeMap<String, u64>,
+    trips: &mut Trips,
+) {
+    if credits.is_empty() && releases.is_empty() {
+        return;
+    }
+    let mut drawn: Vec<String> = Vec::new();
+    for draft in &mut trips.list {
+        if draft.trip.severity < Severity::Block {
+            continue;
+        }
+        let guard = &draft.trip.guard;
+        if let Some(left) = credits.get_mut(guard).filter(|left| **left > 0) {
+            if !drawn.contains(guard) {
+                *left -= 1;
+                drawn.push(guard.clone());
+            }
+            draft.trip.severity = Severity::Warn;
+            draft.trip.message = format!("{} (released by a person, {left} more)", draft.trip.message);
+            draft.feedback = None;
+        } else if releases.get(guard).is_some_and(|used| *used >= policy.releases.ceiling) {
+            draft.trip.severity = Severity::Halt;
+        }
+    }
+    credits.retain(|_, left| *left > 0);
+}
+
+/// Makes the decision and sets what it latches.
+pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips: Trips) -> Decision {
+    let verdict = trips.verdict();
+    let mut effects: Vec<(&str, BTreeMap<String, Value>)> = trips.effects;
+    let already = state.halted.is_some();
+    match verdict {
+        Verdict::Warn => state.totals.warnings = state.totals.warnings.saturating_add(1),
+        Verdict::Block => state.totals.blocks = state.totals.blocks.saturating_add(1),
+        Verdict::Halt => state.totals.halts = state.totals.halts.saturating_add(1),
+        Verdict::Allow => {}
+    }
+    let halting = trips.list.iter().find(|draft| draft.trip.severity == Severity::Halt);
+    if let Some(draft) = halting.filter(|draft| !already && !standing_above(draft)) {
+        state.halted = Some(latch(draft, state.seq));
+        effects.push(("loop.halted", halted_fields(state, draft)));
+        if policy.notify {
+            effects.push(("notify", BTreeMap::from([("text".to_owned(), json!(draft.trip.message))])));
+        }
+    }
+    let called = trips.list.iter().find(|draft| draft.escalates && draft.trip.severity >= Severity::Block);
+    if let Some(draft) = called {
+        state.blocked.get_or_insert_with(|| latch(draft, state.seq));
+        if policy.escalate && !state.labelled {
+            state.labelled = true;
+            effects.push(("label.added", BTreeMap::from([("label".to_owned(), json!(label(policy)))])));
+        }
+    }
+    let feedback = feedback(&trips.list);
+    let retry_after_ms = trips.list.iter().filter_map(|draft| draft.retry_after_ms).max();
+    let seq = state.seq;
+    let effects = effects.into_iter().enumerate().map(|(at, (effect, fields))| Effect {
+        effect: effect.to_owned(),
+        key: format!("{}/{seq}/{at}", event.session),
+        fields,
+    });
+    Decision {
+        session: event.session.clone(),
+        seq,
+        decision: verdict,
+        state: state.status(),
+        effects: effects.collect(),
+        feedback,
+        retry_after_ms,
+        trips: trips.list.into_iter().map(finish).collect(),
+    }
+}
+
+/// A parent's halt is answered, but it is the parent's to release.
+fn standing_above(draft: &Draft) -> bool {
+    draft.trip.scope.contains_key("session") && draft.trip.reason == "user_stop"
+}
+
+fn finish(draft: Draft) -> Trip {
+    let mut trip = draft.trip;
+    trip.halt_reason = (trip.severity == Severity::Halt).then_some(draft.halt_reason);
+    trip
+}
+
+fn latch(draft: &Draft, seq: u64) -> Latch {
+    let trip = &draft.trip;
+    Latch {
+        guard: trip.guard.clone(),
+        reason: trip.reason.clone(),
+        halt_reason: draft.halt_reason,
+        message: crate::window::cut(&trip.message, 400).to_owned(),
+        seq,
+        budget: trip.budget.as_ref().map(|budget| (budget.scope.clone(), budget.name.clone(), budget.limit)),
+    }
+}
+
+/// The fields of `loop.halted`, in the seed's own spelling.
+fn halted_fields(state: &State, draft: &Draft) -> BTreeMap<String, Value> {
+    let trip = &draft.trip;
+    let mut fields = BTreeMap::new();
+    match trip.scope.get("loop").map(String::as_str).or_else(|| state.flow.loop_here()) {
+        Some(id) => fields.insert("cycleId".to_owned(), json!(id)),
+        None => fields.insert("scope".to_owned(), json!(trip.scope)),
+    };
+    fields.insert("haltReason".to_owned(), json!(draft.halt_reason.as_str()));
+    fields.insert("reason".to_owned(), json!(trip.reason));
+    let trends: BTreeMap<&str, &[i64]> =
+        state.watch.stall.trends().filter(|(_, trend)| !trend.is_empty()).collect();
+    let mut evidence = json!({
+        "events": trip.evidence.events,
+        "outputHashes": trip.evidence.fingerprints,
+        "transitionTrail": state.flow.trail(),
+    });
+    if let Some(map) = evidence.as_object_mut() {
+        let hashes = state.watch.stall.hashes("diff");
+        if !hashes.is_empty() {
+            map.insert("diffHashes".to_owned(), json!(hashes));
+        }
+        if !trip.evidence.names.is_empty() {
+            map.insert("failingTests".to_owned(), json!(trip.evidence.names));
+        }
+        if !trends.is_empty() {
+            map.insert("trends".to_owned(), json!(trends));
+        }
+    }
+    fields.insert("evidence".to_owned(), evidence);
+    fields.insert("suggestedActions".to_owned(), json!(trip.suggested_actions));
+    if let Some(budget) = &trip.budget {
+        fields.insert("budget".to_owned(), json!(budget));
+    }
+    fields
+}
+
+/// The templates of the gravest trips, within the bound.
+fn feedback(drafts: &[Draft]) -> Option<String> {
+    let gravest = drafts.iter().map(|draft| draft.trip.severity).max()?;
+    if gravest < Severity::Warn {
+        return None;
+    }
+    let mut text = String::new();
+    for part in drafts
+        .iter()
+        .filter(|draft| draft.trip.severity == gravest)
+        .filter_map(|draft| draft.feedback.as_deref())
+    {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(part);
+    }
+    let short: String = text.chars().take(FEEDBACK_CHARS).collect();
+    (!short.is_empty()).then_some(short)
+}
+
+/// Whether a decision leaves the session waiting for a person.
+#[must_use]
+pub fn waits(state: Status) -> bool {
+    matches!(state, Status::AwaitingConfirmation | Status::Blocked | Status::Halted)
+}

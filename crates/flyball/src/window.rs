@@ -1,0 +1,114 @@
+//! Bounded keyed memory: the newest N keys with a value each; the oldest key gives way.
+//!
+//! Lookup is a binary search over sorted keys, so that the cost of an event does not grow with the session.
+
+use crate::fingerprint::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// At most N keys with a value each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Keyed<V, const N: usize> {
+    sorted: Vec<(Fingerprint, V)>,
+    order: VecDeque<Fingerprint>,
+}
+
+impl<V, const N: usize> Default for Keyed<V, N> {
+    fn default() -> Self {
+        Keyed { sorted: Vec::new(), order: VecDeque::new() }
+    }
+}
+
+impl<V: Default, const N: usize> Keyed<V, N> {
+    fn place(&self, key: Fingerprint) -> Result<usize, usize> {
+        self.sorted.binary_search_by_key(&key, |(known, _)| *known)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: Fingerprint) -> Option<&V> {
+        let at = self.place(key).ok()?;
+        self.sorted.get(at).map(|(_, value)| value)
+    }
+
+    /// Whether the key is known.
+    pub(crate) fn contains(&self, key: Fingerprint) -> bool {
+        self.place(key).is_ok()
+    }
+
+    /// The value of a key, made if it is new. If the memory is full, the oldest key is forgotten for it.
+    pub(crate) fn entry(&mut self, key: Fingerprint) -> &mut V {
+        if self.place(key).is_err() {
+            if self.order.len() >= N
+                && let Some(oldest) = self.order.pop_front()
+                && let Ok(at) = self.place(oldest)
+            {
+                self.sorted.remove(at);
+            }
+            let at = self.place(key).unwrap_or_else(|at| at);
+            self.sorted.insert(at, (key, V::default()));
+            self.order.push_back(key);
+        }
+        let at = self.place(key).unwrap_or_default();
+        &mut self.sorted[at].1
+    }
+
+    /// Forgets one key.
+    pub(crate) fn remove(&mut self, key: Fingerprint) {
+        if let Ok(at) = self.place(key) {
+            self.sorted.remove(at);
+            self.order.retain(|known| *known != key);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.sorted.clear();
+        self.order.clear();
+    }
+
+    /// How many keys there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.sorted.len()
+    }
+}
+
+/// Cuts a text to at most `bytes` bytes, between characters.
+pub(crate) fn cut(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let mut end = bytes;
+    while end > 0 && !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keyed, cut};
+    use crate::fingerprint::Fingerprint;
+
+    #[test]
+    fn the_oldest_key_gives_way() {
+        let mut memory: Keyed<u32, 3> = Keyed::default();
+        let key = |n: u8| Fingerprint::of(&[n]);
+        for n in 0..5 {
+            *memory.entry(key(n)) += u32::from(n);
+        }
+        assert_eq!(memory.len(), 3);
+        assert!(!memory.contains(key(1)));
+        assert_eq!(memory.get(key(4)), Some(&4));
+        memory.remove(key(3));
+        *memory.entry(key(2)) += 1;
+        assert_eq!(memory.get(key(2)), Some(&3));
+        assert_eq!(memory.len(), 2);
+    }
+
+    #[test]
+    fn cuts_between_characters() {
+        assert_eq!(cut("задача", 5), "за");
+        assert_eq!(cut("abc", 5), "abc");
+    }
+}
