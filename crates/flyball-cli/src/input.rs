@@ -98,11 +98,6 @@ impl Lines {
         &self.name
     }
 
-    /// The line that was read last, as it stands in the file.
-    pub(crate) fn text(&self) -> &[u8] {
-        &self.buffer
-    }
-
     /// The next event; blank lines are skipped. `None` at the end.
     pub(crate) fn next_event(&mut self) -> Result<Option<Result<Event, Error>>, Failure> {
         loop {

@@ -2,10 +2,12 @@
 
 mod args;
 mod commands;
+mod evidence;
 mod fail;
 mod input;
 mod load;
 mod paint;
+mod workflow;
 
 use args::{Arguments, Command};
 use clap::Parser;

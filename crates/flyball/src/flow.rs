@@ -73,6 +73,11 @@ impl Flow {
         self.loops.iter().any(|shape| holds(shape, node))
     }
 
+    /// Whether a transition stays inside a loop that the workflow declares.
+    pub(crate) fn inside_a_loop(&self, from: &str, to: &str) -> bool {
+        self.loops.iter().any(|shape| holds(shape, from) && holds(shape, to))
+    }
+
     /// The loop that a transition would begin anew.
     pub(crate) fn closes<'a>(&'a self, event: &Event) -> Option<(&'a Loop, &'a LoopUse)> {
         let at = self.closes_at(event)?;

@@ -5,7 +5,7 @@
 
 use crate::decision::{Decision, Verdict};
 use crate::error::Error;
-use crate::event::{Event, Kind, args_fingerprints};
+use crate::event::{Event, Kind, identity};
 use crate::fingerprint::Fingerprint;
 use crate::guards::{Cx, Family, Trips};
 use crate::ledger::Facts;
@@ -149,7 +149,7 @@ fn open_call_key(call: &str) -> Fingerprint {
 fn redelivered(state: &State, event: &Event) -> Result<Option<Decision>, Error> {
     let Kind::ToolRequested { call: Some(call), tool, args } = &event.kind else { return Ok(None) };
     match state.ledger.open_call(call) {
-        Some(open) if open == args_fingerprints(tool, args).0 => {
+        Some(open) if open == identity(tool, args).call => {
             state.answers.find(open_call_key(call), open, &event.session)
         }
         _ => Ok(None),

@@ -3,7 +3,7 @@
 //! It turns a tool event into facts that every guard reads: is this the same call again, did it tell anything new,
 //! did it write something that was not written before, was it refused by ourselves. Worked out once an event.
 
-use crate::event::{Event, Kind, args_fingerprints, canonical_json, effect_of, normalise_into};
+use crate::event::{Event, Kind, Numbers, canonical_json, effect_of, identity, normalise_into};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{OPEN_CALLS, ROUND_CALLS, SEEN_WRITES, SHOWN_NAME_BYTES};
 use crate::policy::{Effect, Policy};
@@ -30,6 +30,8 @@ pub(crate) struct CallFacts {
     pub(crate) call: Fingerprint,
     /// The same with every number blanked.
     pub(crate) skeleton: Fingerprint,
+    /// The first of these numbers.
+    pub(crate) numbers: Numbers,
     /// What it does to the world.
     pub(crate) effect: Effect,
     /// An equal call already belongs to this round.
@@ -151,11 +153,20 @@ impl Ledger {
     }
 
     fn asked(&self, round: Option<u64>, tool: &str, args: &Value, policy: &Policy, seq: u64) -> CallFacts {
-        let (call, skeleton) = args_fingerprints(tool, args);
+        let same = identity(tool, args);
         let effect = policy.tool(tool).and_then(|tool| tool.effect).unwrap_or_else(|| effect_of(tool, args));
-        let twin = self.same_round(round) && self.round_calls.contains(&call);
+        let twin = self.same_round(round) && self.round_calls.contains(&same.call);
         let round = self.rounds + u64::from(!self.same_round(round));
-        CallFacts { tool: cut(tool, SHOWN_NAME_BYTES).to_owned(), call, skeleton, effect, twin, seq, round }
+        CallFacts {
+            tool: cut(tool, SHOWN_NAME_BYTES).to_owned(),
+            call: same.call,
+            skeleton: same.skeleton,
+            numbers: same.numbers,
+            effect,
+            twin,
+            seq,
+            round,
+        }
     }
 
     fn same_round(&self, round: Option<u64>) -> bool {

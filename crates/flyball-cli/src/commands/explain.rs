@@ -1,5 +1,253 @@
-//! Placeholder until written below.
+//! `flyball explain`: why a recorded session was stopped, in plain words, with the evidence laid out.
+//!
+//! The file is read twice: once for the decisions, once for the events that they rest on, so that memory does not
+//! grow with the file.
+
+use crate::args::Explain;
+use crate::commands::replay::{fold, severity_word};
+use crate::evidence::{Line, collect};
 use crate::fail::{Exit, Failure};
-pub(crate) fn run(_args: &crate::args::Explain) -> Result<Exit, Failure> {
-    Ok(Exit::Done)
+use crate::input::Lines;
+use crate::load;
+use crate::paint::{Style, paint_out};
+use flyball::{Decision, Preset, Report, Sessions, Severity, Trip, Verdict};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+/// How many earlier decisions of a session are told.
+const TIMELINE: usize = 12;
+
+/// What is told of one session.
+#[derive(Default)]
+struct Case {
+    /// The gravest decision, the first of its kind.
+    gravest: Option<Decision>,
+    timeline: Vec<(u64, Severity, String)>,
+    folded: u64,
+}
+
+impl Case {
+    fn take(&mut self, decision: &Decision) {
+        if decision.decision > self.gravest.as_ref().map_or(Verdict::Allow, |gravest| gravest.decision) {
+            self.gravest = Some(decision.clone());
+        }
+        for trip in decision.trips.iter().filter(|trip| trip.severity >= Severity::Warn) {
+            if self.timeline.len() < TIMELINE {
+                self.timeline.push((decision.seq, trip.severity, trip.message.clone()));
+            } else {
+                self.folded += 1;
+            }
+        }
+    }
+
+    /// The gravest trip.
+    fn trip(&self) -> Option<&Trip> {
+        self.gravest.as_ref()?.trips.iter().max_by_key(|trip| trip.severity)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Explain) -> Result<Exit, Failure> {
+    let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
+    let mut lines = Lines::open(&args.file)?;
+    let mut cases: BTreeMap<String, Case> = BTreeMap::new();
+    let wanted = |name: &str| args.session.as_deref().is_none_or(|session| session == name);
+    fold(&mut lines, &mut sessions, |decision, _| {
+        if wanted(&decision.session) {
+            cases.entry(decision.session.clone()).or_default().take(decision);
+        }
+        Ok(())
+    })?;
+    if cases.is_empty() {
+        let known: Vec<&str> = sessions.iter().map(|(name, _)| name).take(5).collect();
+        let advice = format!("the file has: {}", known.join(", "));
+        return Err(Failure::new("no_such_session", lines.name(), "this session is not in the file", advice));
+    }
+    let rests_on: BTreeMap<String, BTreeSet<u64>> = cases
+        .iter()
+        .filter_map(|(name, case)| {
+            Some((name.clone(), case.trip()?.evidence.events.iter().copied().collect()))
+        })
+        .collect();
+    let evidence = collect(&args.file, &rests_on)?;
+    let mut out = std::io::stdout().lock();
+    let mut stopped = false;
+    for (name, case) in &cases {
+        let Some(session) = sessions.get(name) else { continue };
+        let report = session.state().report(session.policy());
+        stopped |= case.gravest.as_ref().is_some_and(|gravest| gravest.decision >= Verdict::Block);
+        let lines = evidence.get(name).map_or(&[][..], Vec::as_slice);
+        if args.json {
+            writeln!(out, "{}", as_json(name, case, &report, lines))?;
+        } else {
+            print(&mut out, name, case, &report, lines)?;
+        }
+    }
+    Ok(if stopped { Exit::Stopped } else { Exit::Done })
+}
+
+fn as_json(name: &str, case: &Case, report: &Report, lines: &[Line]) -> Value {
+    let timeline: Vec<Value> = case
+        .timeline
+        .iter()
+        .map(|(seq, severity, message)| json!({"seq": seq, "severity": severity, "message": message}))
+        .collect();
+    json!({"session": name, "decision": case.gravest, "events": lines, "timeline": timeline, "session_report": report})
+}
+
+fn print(
+    out: &mut impl Write,
+    name: &str,
+    case: &Case,
+    report: &Report,
+    lines: &[Line],
+) -> std::io::Result<()> {
+    let heading = |text: &str| paint_out(Style::Strong, text);
+    let (Some(gravest), Some(trip)) = (&case.gravest, case.trip()) else {
+        writeln!(out, "{}: nothing tripped in {} events.", heading(name), report.events)?;
+        return Ok(());
+    };
+    let did = match gravest.decision {
+        Verdict::Halt => "was halted",
+        Verdict::Block => "was refused an act",
+        _ => "was warned",
+    };
+    writeln!(
+        out,
+        "{} {did} at event {}, and is now {}.",
+        heading(name),
+        gravest.seq,
+        report.status.as_str()
+    )?;
+    writeln!(out)?;
+    writeln!(out, "{}", heading("Why"))?;
+    writeln!(out, "  {}", sentence(&trip.message))?;
+    if let Some(meaning) = meaning(&trip.reason) {
+        writeln!(out, "  {meaning}")?;
+    }
+    print_evidence(out, trip, lines)?;
+    if case.timeline.len() > 1 {
+        writeln!(out, "\n{}", heading("How it came to that"))?;
+        for (seq, severity, message) in &case.timeline {
+            writeln!(out, "  event {seq:<5} {} {message}", severity_word(*severity))?;
+        }
+        if case.folded > 0 {
+            writeln!(out, "  … and {} more", case.folded)?;
+        }
+    }
+    print_next(out, gravest, trip, report)
+}
+
+fn print_evidence(out: &mut impl Write, trip: &Trip, lines: &[Line]) -> std::io::Result<()> {
+    writeln!(out, "\n{}", paint_out(Style::Strong, "Evidence"))?;
+    let limit = if trip.limit > 0 {
+        format!("counted {}, allowed {}", trip.count, trip.limit)
+    } else {
+        format!("counted {}", trip.count)
+    };
+    let scope: Vec<String> = trip
+        .scope
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
+    writeln!(
+        out,
+        "  guard {}, {limit}{}",
+        trip.guard,
+        if scope.is_empty() { String::new() } else { format!(" ({})", scope.join(", ")) }
+    )?;
+    if let (Some(period), Some(repeats)) = (trip.evidence.period, trip.evidence.repeats)
+        && period > 1
+    {
+        writeln!(out, "  a block of {period} stands {repeats} times in a row")?;
+    }
+    if !trip.evidence.trend.is_empty() {
+        let values: Vec<String> = trip.evidence.trend.iter().map(i64::to_string).collect();
+        writeln!(out, "  measured: {}", values.join(" → "))?;
+    }
+    if !trip.evidence.names.is_empty() {
+        writeln!(out, "  still failing: {}", trip.evidence.names.join(", "))?;
+    }
+    if !trip.evidence.trail.is_empty() {
+        writeln!(out, "  the way: {}", trip.evidence.trail.join(" → "))?;
+    }
+    for line in lines {
+        writeln!(out, "  event {:<5} {}", line.seq, line.text)?;
+        if let Some(result) = &line.result {
+            writeln!(out, "              {} {}", paint_out(Style::Dim, "→"), paint_out(Style::Dim, result))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_next(out: &mut impl Write, gravest: &Decision, trip: &Trip, report: &Report) -> std::io::Result<()> {
+    writeln!(out, "\n{}", paint_out(Style::Strong, "What to do"))?;
+    for action in &trip.suggested_actions {
+        writeln!(out, "  - {}", action.replace('_', " "))?;
+    }
+    if flyball::waits(report.status) {
+        writeln!(
+            out,
+            "  To let it go on, send the event {{\"type\":\"human.released\",\"session\":{:?},\"guard\":{:?},\"by\":…,\"why\":…}}",
+            gravest.session, trip.guard
+        )?;
+    }
+    writeln!(out, "  To see which value it was compared with: flyball config --origin")?;
+    writeln!(out)
+}
+
+/// A message as a sentence.
+fn sentence(message: &str) -> String {
+    let mut chars = message.chars();
+    let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+/// What a reason means, for somebody who sees it for the first time.
+fn meaning(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "repetition_loop" => {
+            "The same call with the same arguments gives the same result; calling it again cannot help."
+        }
+        "cycle_detected" => {
+            "The same steps with the same results follow each other in the same order: it goes in a circle."
+        }
+        "recurrence" => {
+            "Calls whose answers are already known are made again, and nothing is changed in between."
+        }
+        "repeated_error" => "The same failure comes back; trying again in the same way will fail again.",
+        "consecutive_failures" | "error_rate" => "Most attempts fail; something basic is probably wrong.",
+        "stalled" | "no_progress" => "Work is done, but none of the signs of progress has moved.",
+        "oscillating" => "Two states take turns, so each step undoes the one before.",
+        "visit_limit" | "transition_limit" => {
+            "The workflow comes back to the same place more often than it should need to."
+        }
+        "max_runtime"
+        | "max_turns"
+        | "max_iterations"
+        | "max_tokens"
+        | "max_cost"
+        | "max_steps"
+        | "turn_timeout"
+        | "node_budget"
+        | "max_cycle_iterations" => "A budget is used up; a person may raise it.",
+        "validation_failure" => "The model's answers cannot be read; asking again has not helped.",
+        "retries_exhausted" => "An operation failed too often; it is switched off for a while.",
+        "quality_gate_exhausted" | "quality_gate_blocked" | "loop_thrashing" => {
+            "The work was declared done, but the checks say otherwise."
+        }
+        "confirmation_aborted" | "confirmation_expired" => {
+            "No clear yes was given in time, and giving up means no."
+        }
+        "repeated_question" => {
+            "The person was asked the same again and again; the answer does not get through."
+        }
+        "repeated_denial" => "Somebody said no, and the same was asked for again.",
+        "monologue" => "The agent repeats itself instead of doing something.",
+        "user_stop" => "A person stopped it.",
+        _ => return None,
+    })
 }

@@ -1,5 +1,101 @@
-//! Placeholder until written below.
+//! `flyball graph`: a workflow, or the workflow of a recorded session, with its loops and their badges.
+
+use crate::args::{Drawing, Graph};
+use crate::commands::check::loop_json;
+use crate::commands::replay::fold;
 use crate::fail::{Exit, Failure};
-pub(crate) fn run(_args: &crate::args::Graph) -> Result<Exit, Failure> {
+use crate::input::Lines;
+use crate::load;
+use crate::workflow::{Document, read};
+use flyball::graph::Workflow;
+use flyball::graph::render::{Badge, View, ascii, dot, mermaid, svg};
+use flyball::{Preset, Report, Session, Sessions};
+use serde_json::json;
+use std::io::Write;
+
+/// Runs the command.
+pub(crate) fn run(args: &Graph) -> Result<Exit, Failure> {
+    let recorded = is_recorded(args)?;
+    let (view, report) = if recorded { from_session(args)? } else { (View::new(from_file(args)?), None) };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let loops: Vec<_> = view.loops.iter().map(loop_json).collect();
+        let whole = json!({"nodes": view.workflow.nodes, "edges": view.workflow.edges, "loops": loops, "session": report});
+        writeln!(out, "{whole}")?;
+        return Ok(Exit::Done);
+    }
+    let drawing = match args.format {
+        Drawing::Ascii => ascii(&view),
+        Drawing::Svg => svg(&view),
+        Drawing::Dot => dot(&view),
+        Drawing::Mermaid => mermaid(&view),
+    };
+    writeln!(out, "{}", drawing.trim_end())?;
     Ok(Exit::Done)
+}
+
+/// A file of events has one object a line, each with a `type`.
+fn is_recorded(args: &Graph) -> Result<bool, Failure> {
+    let mut lines = Lines::open(&args.file)?;
+    let first = lines.next_event()?;
+    Ok(matches!(first, Some(Ok(_))))
+}
+
+fn from_file(args: &Graph) -> Result<Workflow, Failure> {
+    match read(&args.file)? {
+        Document::Workflow(file) => Ok(file.workflow),
+        Document::Policy(_) => Err(Failure::new(
+            "no_workflow",
+            args.file.display().to_string(),
+            "there are no nodes and edges in it",
+            "name a workflow file with `edges:`, or a file of events whose session.started has a workflow",
+        )),
+    }
+}
+
+fn from_session(args: &Graph) -> Result<(View, Option<Report>), Failure> {
+    let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
+    let mut lines = Lines::open(&args.file)?;
+    fold(&mut lines, &mut sessions, |_, _| Ok(()))?;
+    let found = sessions.iter().find(|(name, session)| match &args.session {
+        Some(wanted) => name == wanted,
+        None => session.state().workflow().is_some(),
+    });
+    let session = found.map(|(_, session)| session);
+    let Some((session, workflow)) = session.and_then(|session| Some((session, session.state().workflow()?)))
+    else {
+        return Err(Failure::new(
+            "no_workflow",
+            lines.name(),
+            "no such session with a workflow is in it",
+            "its session.started must carry `workflow: {nodes, edges}`",
+        ));
+    };
+    Ok(view_of(session, workflow))
+}
+
+/// What is known of a session, drawn onto its workflow.
+fn view_of(session: &Session, workflow: &Workflow) -> (View, Option<Report>) {
+    let report = session.state().report(session.policy());
+    let mut view = View::new(workflow.clone());
+    let trend = report.trends.iter().find(|(_, values)| values.len() > 1).map(|(name, values)| {
+        let values: Vec<String> = values.iter().map(i64::to_string).collect();
+        let name = if name == "tests" { "failing tests" } else { name };
+        format!("{name} {}", values.join(" → "))
+    });
+    for found in &report.loops {
+        let here = report.node.as_ref().is_some_and(|node| found.nodes.contains(node));
+        let badge = Badge {
+            iterations: found.iterations,
+            limit: found.limit,
+            halt_reason: report.stopped_by.clone().filter(|_| here),
+            trend: trend.clone().filter(|_| here),
+        };
+        view.badges.insert(found.id.clone(), badge);
+    }
+    for (node, visits) in report.visits.iter().filter(|(_, visits)| **visits > 0) {
+        view.node_marks.insert(node.clone(), format!("{visits} visits"));
+    }
+    view.current.clone_from(&report.node);
+    (view, Some(report))
 }

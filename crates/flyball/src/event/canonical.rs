@@ -21,8 +21,22 @@ pub(crate) fn value_fingerprint(value: &Value) -> Fingerprint {
     Fingerprint::of(&out)
 }
 
-/// The fingerprint of a tool's name with its arguments, and of their skeleton: the same with every number blanked.
-pub(crate) fn args_fingerprints(tool: &str, args: &Value) -> (Fingerprint, Fingerprint) {
+/// What identifies a call: the tool with its arguments, and the same with every number blanked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The tool with its canonical arguments.
+    pub(crate) call: Fingerprint,
+    /// The same with every run of digits blanked.
+    pub(crate) skeleton: Fingerprint,
+    /// The first numbers that were blanked.
+    pub(crate) numbers: Numbers,
+}
+
+/// The first few numbers among the arguments of a call, in their canonical order.
+pub(crate) type Numbers = [u64; 4];
+
+/// Works out what identifies a call.
+pub(crate) fn identity(tool: &str, args: &Value) -> Identity {
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(tool.as_bytes());
     out.push(0);
@@ -31,9 +45,8 @@ pub(crate) fn args_fingerprints(tool: &str, args: &Value) -> (Fingerprint, Finge
         None => write_value(args, &mut out),
     }
     let call = Fingerprint::of(&out);
-    let start = tool.len() + 1;
-    blank_numbers(&mut out, start);
-    (call, Fingerprint::of(&out))
+    let numbers = blank_numbers(&mut out, tool.len() + 1);
+    Identity { call, skeleton: Fingerprint::of(&out), numbers }
 }
 
 /// Arguments that came as a text which is itself JSON, as many providers send them.
@@ -45,8 +58,10 @@ fn nested(args: &Value) -> Option<Value> {
     super::parse::checked(text).ok()
 }
 
-/// Replaces each run of digits from `start` on by one `#`, in place.
-fn blank_numbers(bytes: &mut Vec<u8>, start: usize) {
+/// Replaces each run of digits from `start` on by one `#`, in place, and hands out the first numbers.
+fn blank_numbers(bytes: &mut Vec<u8>, start: usize) -> Numbers {
+    let mut numbers = Numbers::default();
+    let mut found = 0;
     let mut write = start;
     let mut in_digits = false;
     for read in start..bytes.len() {
@@ -55,8 +70,12 @@ fn blank_numbers(bytes: &mut Vec<u8>, start: usize) {
             if !in_digits {
                 bytes[write] = b'#';
                 write += 1;
+                found += 1;
             }
             in_digits = true;
+            if let Some(number) = numbers.get_mut(found - 1) {
+                *number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+            }
         } else {
             bytes[write] = byte;
             write += 1;
@@ -64,6 +83,7 @@ fn blank_numbers(bytes: &mut Vec<u8>, start: usize) {
         }
     }
     bytes.truncate(write);
+    numbers
 }
 
 fn write_value(value: &Value, out: &mut Vec<u8>) {

@@ -10,7 +10,7 @@ mod normalise;
 mod parse;
 
 pub use canonical::canonical_json;
-pub(crate) use canonical::{args_fingerprints, value_fingerprint};
+pub(crate) use canonical::{Numbers, identity, value_fingerprint};
 pub use effect::effect_of;
 pub use kind::{Check, Denier, Kind, Origin, PlanStep, ReleaseMode};
 pub use normalise::{normalise_into, normalised};

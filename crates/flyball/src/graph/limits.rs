@@ -1,6 +1,8 @@
 //! The limits that a run through a workflow is held to, in the form the worst-case bounds
 //! are computed from. `None` always means: no such limit.
 
+use super::{Workflow, loops};
+use crate::policy::{Mode, Policy};
 use std::collections::BTreeMap;
 
 /// What stops a run when no person acts. Every number is a capacity: so many acts are
@@ -116,4 +118,78 @@ impl CycleRule {
 /// Nothing but one self-edge. (Any other transition cannot follow itself.)
 fn uniform(steps: &[Step]) -> bool {
     steps.first().is_some_and(|first| first.0 == first.1 && steps.iter().all(|step| step == first))
+}
+
+impl Limits {
+    /// The limits that a policy sets to runs through a workflow. A guard that only observes or warns stops nothing,
+    /// so its limit does not count here.
+    #[must_use]
+    pub fn of(policy: &Policy, workflow: &Workflow) -> Self {
+        let found = loops(workflow);
+        let budgets = &policy.budgets;
+        let stops = |mode: Mode| matches!(mode, Mode::Block | Mode::Halt | Mode::Staged);
+        let budget = |limit: Option<u64>| limit.filter(|_| stops(budgets.mode));
+        let iterations = budget(budgets.loops.iterations);
+        let together = |from: &str, to: &str| {
+            found
+                .iter()
+                .any(|l| l.nodes.iter().any(|node| node == from) && l.nodes.iter().any(|node| node == to))
+        };
+        let visits = workflow.nodes.iter().map(|node| {
+            let visits = &policy.guards_for_node(node).visits;
+            let limit = if together(node, node) {
+                visits.limit_in_loop(budgets.loops.iterations)
+            } else {
+                visits.limit
+            };
+            (node.clone(), limit.filter(|_| stops(visits.mode)))
+        });
+        let transitions = workflow.edges.iter().map(|edge| {
+            let guard = &policy.guards_for_edge(&edge.from, &edge.to).transitions;
+            let inside = together(&edge.from, &edge.to);
+            let limit = if inside { guard.limit_in_loop(budgets.loops.iterations) } else { guard.limit };
+            ((edge.from.clone(), edge.to.clone()), limit.filter(|_| stops(guard.mode)))
+        });
+        let node_turns = workflow.nodes.iter().map(|node| {
+            let own = policy.budget_for_node(node);
+            let turns =
+                if together(node, node) { own.turns_in_loop(budgets.loops.iterations) } else { own.turns };
+            (node.clone(), budget(turns))
+        });
+        let guards = &policy.guards;
+        Limits {
+            visits: visits.collect(),
+            transitions: transitions.collect(),
+            node_turns: node_turns.collect(),
+            total_transitions: guards.transitions.total.filter(|_| stops(guards.transitions.mode)),
+            message_transitions: budget(budgets.message.transitions),
+            loop_iterations: iterations,
+            session_turns: budget(budgets.session.turns),
+            session_runtime_ms: budget(budgets.session.runtime_ms),
+            turn_timeout_ms: budget(budgets.turn.timeout_ms),
+            node_runtime_ms: budget(budgets.node.runtime_ms),
+            loop_runtime_ms: budget(budgets.loops.runtime_ms),
+            session_cost_micro_usd: budget(budgets.session.cost_micro_usd),
+            loop_cost_micro_usd: budget(budgets.loops.cost_micro_usd),
+            cycle: cycle_rule(policy, workflow).filter(|_| stops(guards.cycle.mode)),
+            ..Limits::default()
+        }
+    }
+}
+
+/// The rule against cycles, if it holds for every transition of the workflow.
+fn cycle_rule(policy: &Policy, workflow: &Workflow) -> Option<CycleRule> {
+    let rule = &policy.guards.cycle.transitions;
+    let exempt = workflow.nodes.iter().any(|node| policy.node(node).is_some_and(|node| node.allow_cycles));
+    let special = workflow
+        .edges
+        .iter()
+        .any(|edge| policy.guards_for_edge(&edge.from, &edge.to).cycle != policy.guards.cycle);
+    // Loops of the workflow are declared loops; unless the rule looks inside them it never refuses anything.
+    (rule.declared_loops && !exempt && !special).then_some(CycleRule {
+        max_period: rule.max_period,
+        repeats: rule.repeats,
+        suffix_length: rule.suffix_length,
+        self_loop: rule.self_loop,
+    })
 }

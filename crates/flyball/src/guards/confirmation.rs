@@ -7,7 +7,7 @@
 use super::{Cx, Draft, Guard, Trips};
 use crate::confirm::{Answer, Input, Language, Phase, Text, Texts, language_for, plan_digest, understand};
 use crate::decision::{HaltReason, Severity};
-use crate::event::{Kind, PlanStep, args_fingerprints};
+use crate::event::{Kind, PlanStep, identity};
 use crate::fingerprint::Fingerprint;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,7 @@ impl Confirmation {
         self.deletes = plan.iter().any(|step| deletes(&step.tool));
         self.unclear = 0;
         self.asked = cx.seq;
-        self.steps =
-            plan.iter().take(STEPS).map(|step| args_fingerprints(&step.tool, &step.args).0).collect();
+        self.steps = plan.iter().take(STEPS).map(|step| identity(&step.tool, &step.args).call).collect();
         self.running.clear();
         if self.question.is_empty() {
             let names: Vec<String> = asked.targets.iter().map(target).collect();

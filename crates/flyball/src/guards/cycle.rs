@@ -22,6 +22,10 @@ pub(crate) struct Cycle {
     /// The calls of these pairs, to foresee which call would go on with the cycle.
     calls: Periodic,
     transitions: Periodic,
+    /// Outputs of turns, each with its node.
+    outputs: Periodic,
+    /// Measured states, each with its signal.
+    states: Periodic,
     /// How often a cycle of calls was blocked; forgotten when something new is learned.
     blocks: u32,
 }
@@ -96,10 +100,38 @@ impl Cycle {
         }
     }
 
+    /// Outputs and measured states that come round again and again, with any period.
+    fn tell_state(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+        let Some((series, what, state)) = super::oscillation::state_of(cx) else { return };
+        let is_output = matches!(cx.event.kind, Kind::TurnFinished { .. });
+        let stream = if is_output { &mut self.outputs } else { &mut self.states };
+        stream.push(series.with(state), cx.seq);
+        let limits = &cx.limits.cycle;
+        let (Some(most), true) = (limits.outputs.max_period, limits.mode.is_on()) else { return };
+        let Some(found) = stream.repeat(2, most as usize, limits.outputs.repeats as usize) else { return };
+        let (period, passes) = (found.period as u64, found.passes() as u64);
+        let kind = if is_output { "outputs" } else { "states" };
+        let message = format!("the same {period} {kind} came {passes} times in a row, {what} the last");
+        let draft = Draft::new("cycle", "cycle_detected", Severity::Halt, message)
+            .count(passes, limits.outputs.repeats)
+            .scope("stream", kind)
+            .events(stream.last_events(found.period * found.passes()))
+            .block(period, passes, stream.last(found.period))
+            .trail(cx.flow.trail())
+            .actions(&["switch_to_interactive", "spawn_reconciliation_node", "tighten_context_pack"])
+            .halts_as(HaltReason::Oscillating)
+            .feedback(
+                "The work comes round to the same results again and again. Decide what has to change first.",
+            );
+        trips.add(limits.mode, draft);
+    }
+
     fn ask_transition(&self, cx: &Cx<'_>, from: &str, to: &str, trips: &mut Trips) {
         let limits = &cx.policy.guards_for_edge(from, to).cycle;
         let exempt = [from, to].iter().any(|node| cx.policy.node(node).is_some_and(|node| node.allow_cycles));
-        if !limits.mode.is_on() || exempt {
+        // A loop that the workflow declares is governed by its own budget and its progress.
+        let declared = !limits.transitions.declared_loops && cx.flow.inside_a_loop(from, to);
+        if !limits.mode.is_on() || exempt || declared {
             return;
         }
         let next = transition_key(from, to);
@@ -195,6 +227,7 @@ impl Guard for Cycle {
             (Kind::TransitionRequested { from, to, .. }, _) => {
                 self.transitions.push(transition_key(from, to), cx.seq);
             }
+            (Kind::TurnFinished { .. } | Kind::Progress { .. }, _) => self.tell_state(cx, trips),
             _ => {}
         }
     }

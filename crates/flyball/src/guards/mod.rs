@@ -8,6 +8,7 @@ mod budget;
 mod confirmation;
 mod cycle;
 mod denial;
+mod drift;
 mod error_streak;
 mod gate;
 mod monologue;

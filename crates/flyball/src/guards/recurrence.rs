@@ -7,6 +7,7 @@
 //! - one tool called again and again with arguments that differ in their numbers only, announced each time by the
 //!   same sentence, or going over ground that was covered before (`drift`).
 
+use super::drift::{Drift, Sign};
 use super::{Cx, Draft, Guard, Trips, ladder};
 use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
@@ -44,43 +45,6 @@ pub(crate) struct Recurrence {
     window: VecDeque<Recent>,
     drift: Drift,
     blocks: u32,
-}
-
-/// A row of calls that differ in their numbers only.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Drift {
-    skeleton: Fingerprint,
-    calls: u32,
-    first: u64,
-    last: u64,
-    /// How many calls in a row were announced by the same sentence.
-    announced: u32,
-    sentence: Fingerprint,
-    spoken: Fingerprint,
-}
-
-impl Drift {
-    fn heard(&mut self, text: &str) {
-        self.spoken =
-            if text.trim().is_empty() { Fingerprint::NONE } else { Fingerprint::of_text(text.trim()) };
-    }
-
-    fn called(&mut self, call: &CallFacts) {
-        let same = !self.spoken.is_none() && self.spoken == self.sentence;
-        if call.skeleton == self.skeleton {
-            self.calls = self.calls.saturating_add(1);
-            self.announced = if same { self.announced.saturating_add(1) } else { 1 };
-        } else {
-            *self = Drift { skeleton: call.skeleton, calls: 1, first: call.seq, announced: 1, ..*self };
-        }
-        self.sentence = self.spoken;
-        self.spoken = Fingerprint::NONE;
-        self.last = call.seq;
-    }
-
-    fn end(&mut self) {
-        *self = Drift { spoken: self.spoken, ..Drift::default() };
-    }
 }
 
 impl Recurrence {
@@ -128,33 +92,29 @@ impl Recurrence {
 
     fn ask_drift(&self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
         let limits = &cx.limits.recurrence;
-        let Some(limit) = limits.drift else { return };
-        let drift = &self.drift;
-        if call.skeleton != drift.skeleton || drift.spoken.is_none() || drift.spoken != drift.sentence {
-            return;
-        }
-        let count = u64::from(drift.announced) + 1;
-        let severity = if count > limit {
-            ladder(self.blocks, limits.blocks)
-        } else if count * 3 >= limit * 2 && limit > 2 {
-            Severity::Warn
-        } else {
+        let Some((found, limit)) =
+            limits.drift.and_then(|limit| Some((self.drift.judge(call, limit)?, limit)))
+        else {
             return;
         };
-        let tool = &call.tool;
-        let message = format!(
-            "tool '{tool}' called {count} times in a row with only the numbers changed, announced by the same sentence"
-        );
+        let severity = if found.refuse { ladder(self.blocks, limits.blocks) } else { Severity::Warn };
+        let (tool, count) = (&call.tool, found.count);
+        let how = match found.sign {
+            Sign::SameSentence => "announced by the same sentence",
+            Sign::OldGround => "going over ground that was covered before",
+        };
+        let message =
+            format!("tool '{tool}' called {count} times in a row with only the numbers changed, {how}");
         let draft = Draft::new("recurrence", "recurrence", severity, message)
             .count(count, limit)
             .scope("tool", tool)
             .scope("sign", "drift")
-            .events(vec![drift.first, drift.last, cx.seq])
+            .events(vec![self.drift.first(), self.drift.last(), cx.seq])
             .block(1, count, vec![call.skeleton])
             .actions(&["try_different_approach", "switch_to_interactive"])
             .halts_as(HaltReason::Stalled)
             .feedback(format!(
-                "You have called '{tool}' {count} times in a row, only with other numbers, and said the same each time. \
+                "You have called '{tool}' {count} times in a row, only with other numbers. \
                  Search for what you need instead of leafing through, or work with what you have."
             ));
         trips.add(limits.mode, draft);

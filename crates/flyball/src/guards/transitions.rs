@@ -42,8 +42,13 @@ impl Guard for Transitions {
             return;
         }
         let taken = u64::from(self.count(from, to));
+        let limit = if cx.flow.inside_a_loop(from, to) {
+            limits.limit_in_loop(cx.policy.budgets.loops.iterations)
+        } else {
+            limits.limit
+        };
         let scope = |draft: Draft| draft.scope("edge", format!("{from}->{to}")).trail(cx.flow.trail());
-        if let Some(limit) = limits.limit.filter(|limit| taken >= *limit) {
+        if let Some(limit) = limit.filter(|limit| taken >= *limit) {
             let message =
                 format!("Transition {from}→{to} exceeded max_transitions ({limit}) with {taken} occurrences");
             let feedback = format!(
@@ -62,7 +67,7 @@ impl Guard for Transitions {
                 .feedback(feedback)
                 .escalates();
             trips.add(limits.mode, scope(draft));
-        } else if let Some(limit) = limits.limit.filter(|limit| *limit > 2 && taken + 2 == *limit) {
+        } else if let Some(limit) = limit.filter(|limit| *limit > 2 && taken + 2 == *limit) {
             let message = format!("Transition {from}→{to} is at {} of {limit}", taken + 1);
             let draft = Draft::new("transitions", "transition_limit", Severity::Warn, message)
                 .count(taken + 1, limit)

@@ -47,7 +47,12 @@ impl Guard for Visits {
     fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
         let Some(node) = self.entered(cx) else { return };
         let limits = &limits_for(cx, node).visits;
-        let (Some(limit), true) = (limits.limit, limits.mode.is_on()) else { return };
+        let limit = if cx.flow.in_loop(node) {
+            limits.limit_in_loop(cx.policy.budgets.loops.iterations)
+        } else {
+            limits.limit
+        };
+        let (Some(limit), true) = (limit, limits.mode.is_on()) else { return };
         let visits = u64::from(self.count(node));
         if visits >= limit {
             let message = format!("Phase '{node}' exceeded max_visits ({limit}) with {visits} visits");

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::error::Code;
 use super::guards::Limit;
-use super::suggest::closest;
 use super::units;
 use super::values::{Problem, Word, flag, kind, number, unknown_help, word_of};
+use crate::suggest::closest;
 
 /// Counts of acts: more than this is the same as no limit.
 pub(super) const COUNT: RangeInclusive<u64> = 1..=1_000_000_000;

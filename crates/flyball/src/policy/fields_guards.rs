@@ -196,6 +196,7 @@ impl Section for TransitionCycles {
         f.limit("suffix_length", &mut self.suffix_length, 2..=10);
         f.limit("self_loop", &mut self.self_loop, 2..=1_000);
         f.count("max_history", &mut self.max_history, 1..=1_000);
+        f.flag("declared_loops", &mut self.declared_loops);
     }
 }
 
@@ -213,6 +214,7 @@ impl Section for Recurrence {
 impl Section for Visits {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
+        self.limit_set |= f.has("limit");
         f.limit("limit", &mut self.limit, COUNT);
     }
 }
@@ -220,6 +222,7 @@ impl Section for Visits {
 impl Section for Transitions {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
+        self.limit_set |= f.has("limit");
         f.limit("limit", &mut self.limit, COUNT);
         f.limit("total", &mut self.total, COUNT);
     }

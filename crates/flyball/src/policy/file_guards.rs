@@ -157,6 +157,9 @@ pub(super) struct TransitionCyclesFile {
     pub(super) self_loop: Option<LimitValue>,
     /// Transitions shown in reports. Default: 10.
     pub(super) max_history: Option<u64>,
+    /// Also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and under
+    /// `loop_prevention`.
+    pub(super) declared_loops: Option<bool>,
 }
 
 /// The same (call, result) again without a fixed period.

@@ -247,6 +247,8 @@ pub struct TransitionCycles {
     pub self_loop: Limit,
     /// Transitions shown in reports. The detector keeps as many as its periods need.
     pub max_history: u64,
+    /// Also look inside loops that the workflow declares. They have a budget and progress signals of their own.
+    pub declared_loops: bool,
 }
 
 impl Default for TransitionCycles {
@@ -257,7 +259,34 @@ impl Default for TransitionCycles {
             suffix_length: Some(3),
             self_loop: Some(5),
             max_history: 10,
+            declared_loops: false,
         }
+    }
+}
+
+/// The limit inside a loop that the workflow declares: wide enough for the loop's own budget, unless somebody
+/// wrote the limit down.
+fn in_loop(limit: Limit, set: bool, needed: Limit) -> Limit {
+    match (limit, needed) {
+        (Some(limit), _) if set => Some(limit),
+        (Some(limit), Some(needed)) => Some(limit.max(needed)),
+        _ => None,
+    }
+}
+
+impl Visits {
+    /// Visits of a node inside a declared loop of so many iterations: one more than it is come back to.
+    #[must_use]
+    pub fn limit_in_loop(&self, iterations: Limit) -> Limit {
+        in_loop(self.limit, self.limit_set, iterations.map(|iterations| iterations.saturating_add(2)))
+    }
+}
+
+impl Transitions {
+    /// Uses of an edge inside a declared loop of so many iterations.
+    #[must_use]
+    pub fn limit_in_loop(&self, iterations: Limit) -> Limit {
+        in_loop(self.limit, self.limit_set, iterations.map(|iterations| iterations.saturating_add(1)))
     }
 }
 
@@ -308,11 +337,13 @@ pub struct Visits {
     pub mode: Mode,
     /// Visits allowed; the next is refused.
     pub limit: Limit,
+    /// The limit was written by somebody, so it holds inside declared loops as well.
+    pub limit_set: bool,
 }
 
 impl Default for Visits {
     fn default() -> Self {
-        Visits { mode: Mode::Staged, limit: Some(10) }
+        Visits { mode: Mode::Staged, limit: Some(10), limit_set: false }
     }
 }
 
@@ -323,13 +354,15 @@ pub struct Transitions {
     pub mode: Mode,
     /// Uses of one edge allowed; the next is refused.
     pub limit: Limit,
+    /// The limit was written by somebody, so it holds inside declared loops as well.
+    pub limit_set: bool,
     /// Transitions of all edges together.
     pub total: Limit,
 }
 
 impl Default for Transitions {
     fn default() -> Self {
-        Transitions { mode: Mode::Staged, limit: Some(5), total: None }
+        Transitions { mode: Mode::Staged, limit: Some(5), limit_set: false, total: None }
     }
 }
 

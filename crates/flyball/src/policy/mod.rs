@@ -30,7 +30,6 @@ mod rule_list;
 mod rule_values;
 mod rules;
 mod seeds;
-mod suggest;
 mod units;
 mod values;
 

@@ -92,7 +92,10 @@ impl Policy {
 
 fn visits(policy: &mut Policy, visits: u64, transitions: u64) {
     policy.guards.visits.limit = Some(visits);
+    policy.guards.visits.limit_set = true;
     policy.guards.transitions.limit = Some(transitions);
+    policy.guards.transitions.limit_set = true;
+    policy.guards.cycle.transitions.declared_loops = true;
 }
 
 /// An agent on its own has no graph, so limits that count its nodes would only

@@ -7,9 +7,9 @@ use super::error::{Code, PolicyError};
 use super::paths::with;
 use super::resolve::{Written, rule_error, written_at};
 use super::rules::{MAX_MESSAGE_CHARS, MAX_RULES, Rule, RuleError};
-use super::suggest::closest;
 use super::values::{Problem, Word, kind, unknown_help};
 use super::{Counters, Mode};
+use crate::suggest::closest;
 
 const KEYS: [&str; 4] = ["name", "when", "decision", "message"];
 /// Characters of a rule's name.

@@ -110,8 +110,21 @@ fn loop_prevention(c: &mut Canonical<'_>, map: &Map<String, Value>, base: &Polic
         transition_cycles_off(c, &here("enabled"));
     } else if detection == Some(false) {
         transition_cycles_off(c, &here("cycle_detection_enabled"));
-    } else if let Some(length) = map.get("cycle_detection_length") {
-        suffix_length(c, length, &here("cycle_detection_length"));
+    } else {
+        if let Some(length) = map.get("cycle_detection_length") {
+            suffix_length(c, length, &here("cycle_detection_length"));
+        }
+        // Seed 003 looks at every transition, also of loops that its workflow declares.
+        if let Some(key) = ["cycle_detection_enabled", "cycle_detection_length", "enabled"]
+            .into_iter()
+            .find(|key| map.contains_key(*key))
+        {
+            c.assign(
+                path(&["guards", "cycle", "transitions", "declared_loops"]),
+                Value::Bool(true),
+                &here(key),
+            );
+        }
     }
     if enabled == Some(true) {
         switch_on(c, map, base);

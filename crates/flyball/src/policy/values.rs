@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::error::Code;
-use super::suggest::closest;
 use super::units;
+use crate::suggest::closest;
 
 /// Something wrong with a value, not yet with a place.
 #[derive(Clone, Debug)]
