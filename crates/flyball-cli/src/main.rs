@@ -7,6 +7,7 @@ mod fail;
 mod input;
 mod load;
 mod paint;
+mod story;
 mod workflow;
 
 use args::{Arguments, Command};

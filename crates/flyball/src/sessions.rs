@@ -81,9 +81,10 @@ impl Session {
     pub fn resume(source: &PolicySource, state: State) -> Result<Self, Error> {
         let policy = match state.inline_policy() {
             Some(text) => {
-                let value: Value =
-                    serde_json::from_str(text).map_err(|error| bad_policy(&error.to_string()))?;
-                Arc::new(source.with(&value).map_err(|errors| bad_policy(&errors.to_string()))?.policy)
+                let value: Value = serde_json::from_str(text).map_err(|error| {
+                    Error::new(Code::BadState, error.to_string(), "work it out again from the events")
+                })?;
+                Arc::new(source.with(&value).map_err(|errors| bad_policy(&errors))?.policy)
             }
             None => Arc::clone(source.base()),
         };
@@ -111,12 +112,11 @@ impl Session {
     }
 }
 
-fn bad_policy(why: &str) -> Error {
-    Error::new(
-        Code::BadPolicy,
-        format!("the policy inside the event cannot be used: {why}"),
-        "try it with `flyball check`",
-    )
+fn bad_policy(errors: &PolicyErrors) -> Error {
+    let (what, help) =
+        errors.iter().next().map_or(("it is empty", ""), |first| (first.what.as_str(), first.help.as_str()));
+    let help = if help.is_empty() { "try it with `flyball check`" } else { help };
+    Error::new(Code::BadPolicy, format!("the policy inside the event cannot be used: {what}"), help)
 }
 
 /// All sessions of one process.
@@ -155,9 +155,9 @@ impl Sessions {
     /// As [`step`], and if the session brings a policy that cannot be used. Nothing was counted then.
     pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
         let brought = match &event.kind {
-            Kind::SessionStarted { policy: Some(inline), .. } => Some(Arc::new(
-                self.source.with(inline).map_err(|errors| bad_policy(&errors.to_string()))?.policy,
-            )),
+            Kind::SessionStarted { policy: Some(inline), .. } => {
+                Some(Arc::new(self.source.with(inline).map_err(|errors| bad_policy(&errors))?.policy))
+            }
             _ => None,
         };
         let family = self.family(event);

@@ -4,18 +4,19 @@
 //! grow with the file.
 
 use crate::args::Explain;
-use crate::commands::replay::{fold, severity_word};
+use crate::commands::replay::fold;
 use crate::evidence::{Line, collect};
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
 use crate::paint::{Style, paint_out};
-use flyball::{Decision, Preset, Report, Sessions, Severity, Trip, Verdict};
+use crate::story::Story;
+use flyball::{Decision, Preset, Report, Sessions, Trip, Verdict};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-/// How many earlier decisions of a session are told.
+/// How many findings of a session are told.
 const TIMELINE: usize = 12;
 
 /// What is told of one session.
@@ -23,8 +24,7 @@ const TIMELINE: usize = 12;
 struct Case {
     /// The gravest decision, the first of its kind.
     gravest: Option<Decision>,
-    timeline: Vec<(u64, Severity, String)>,
-    folded: u64,
+    story: Story,
 }
 
 impl Case {
@@ -32,13 +32,7 @@ impl Case {
         if decision.decision > self.gravest.as_ref().map_or(Verdict::Allow, |gravest| gravest.decision) {
             self.gravest = Some(decision.clone());
         }
-        for trip in decision.trips.iter().filter(|trip| trip.severity >= Severity::Warn) {
-            if self.timeline.len() < TIMELINE {
-                self.timeline.push((decision.seq, trip.severity, trip.message.clone()));
-            } else {
-                self.folded += 1;
-            }
-        }
+        self.story.take(decision);
     }
 
     /// The gravest trip.
@@ -88,12 +82,7 @@ pub(crate) fn run(args: &Explain) -> Result<Exit, Failure> {
 }
 
 fn as_json(name: &str, case: &Case, report: &Report, lines: &[Line]) -> Value {
-    let timeline: Vec<Value> = case
-        .timeline
-        .iter()
-        .map(|(seq, severity, message)| json!({"seq": seq, "severity": severity, "message": message}))
-        .collect();
-    json!({"session": name, "decision": case.gravest, "events": lines, "timeline": timeline, "session_report": report})
+    json!({"session": name, "decision": case.gravest, "events": lines, "timeline": case.story.notes, "session_report": report})
 }
 
 fn print(
@@ -127,13 +116,14 @@ fn print(
         writeln!(out, "  {meaning}")?;
     }
     print_evidence(out, trip, lines)?;
-    if case.timeline.len() > 1 {
+    let notes = &case.story.notes;
+    if notes.len() > 1 {
         writeln!(out, "\n{}", heading("How it came to that"))?;
-        for (seq, severity, message) in &case.timeline {
-            writeln!(out, "  event {seq:<5} {} {message}", severity_word(*severity))?;
+        for note in notes.iter().take(TIMELINE) {
+            note.print(out)?;
         }
-        if case.folded > 0 {
-            writeln!(out, "  … and {} more", case.folded)?;
+        if notes.len() > TIMELINE {
+            writeln!(out, "  … and {} more", notes.len() - TIMELINE)?;
         }
     }
     print_next(out, gravest, trip, report)

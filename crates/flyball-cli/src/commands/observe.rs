@@ -4,10 +4,10 @@
 //! each line never hangs; the sessions are as they were before it.
 
 use crate::args::Observe;
-use crate::commands::replay::Tally;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::story::Tally;
 use flyball::{Preset, Sessions};
 use serde_json::json;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! A row of calls that differ in their numbers only: leafing through a file, an id counted up, a page after a page.
 //!
-//! By itself that is honest work (a batch, a file read to its end). It is a sign of going round when every call is
-//! announced by the same sentence, or when the ranges go over ground that was covered before.
+//! By itself that is honest work: a batch, a list worked through item by item, a file read on to its end. It is a sign
+//! of going round when the ranges jump to and fro in one place and each jump is announced by the same sentence, or
+//! when they go over ground that was covered before.
 
 use crate::event::Numbers;
 use crate::fingerprint::Fingerprint;
@@ -24,7 +25,7 @@ pub(super) struct Drift {
     covered: Vec<(u64, u64)>,
     /// How many calls went over ground that was covered before.
     revisits: u32,
-    /// How many calls in a row were announced by the same sentence.
+    /// How many jumps in a row were announced by the same sentence.
     announced: u32,
     sentence: Fingerprint,
     spoken: Fingerprint,
@@ -56,11 +57,14 @@ impl Drift {
     /// A call was accepted.
     pub(super) fn called(&mut self, call: &CallFacts) {
         if call.skeleton == self.skeleton {
-            let same = !self.spoken.is_none() && self.spoken == self.sentence;
             self.calls = self.calls.saturating_add(1);
-            self.announced = if same { self.announced.saturating_add(1) } else { 1 };
-            if let Some(range) = range(&self.numbers, &call.numbers) {
-                self.cover(range);
+            if !self.same_sentence() {
+                self.announced = 1;
+            } else if jumps(&self.numbers, &call.numbers) {
+                self.announced = self.announced.saturating_add(1);
+            }
+            if let Some((low, high)) = range(&self.numbers, &call.numbers) {
+                self.cover((low, high));
             }
         } else {
             let (spoken, skeleton) = (self.spoken, call.skeleton);
@@ -82,14 +86,18 @@ impl Drift {
             return None;
         }
         let announced = u64::from(self.announced) + 1;
-        let same = !self.spoken.is_none() && self.spoken == self.sentence;
+        let again = self.same_sentence() && jumps(&self.numbers, &call.numbers);
         // Two thirds of the way there is a warning.
-        if same && limit > 2 && announced * 3 >= limit * 2 {
+        if again && limit > 2 && announced * 3 >= limit * 2 {
             return Some(Found { sign: Sign::SameSentence, count: announced, refuse: announced > limit });
         }
         let (count, revisits) = (u64::from(self.calls) + 1, u64::from(self.revisits));
-        let enough = count > limit && revisits * 3 >= limit;
-        enough.then_some(Found { sign: Sign::OldGround, count, refuse: revisits * 3 >= limit * 2 })
+        let enough = count > limit && revisits * 2 >= limit;
+        enough.then_some(Found { sign: Sign::OldGround, count, refuse: revisits >= limit })
+    }
+
+    fn same_sentence(&self) -> bool {
+        !self.spoken.is_none() && self.spoken == self.sentence
     }
 
     fn cover(&mut self, (low, high): (u64, u64)) {
@@ -117,6 +125,16 @@ impl Drift {
     pub(super) const fn last(&self) -> u64 {
         self.last
     }
+}
+
+/// Whether a call asks for a range that does not simply go on where the one before ended.
+fn jumps(before: &Numbers, now: &Numbers) -> bool {
+    let Some((low, high)) = range(before, now) else { return false };
+    let end = before.windows(2).zip(now.windows(2)).find_map(|(before, now)| match (before, now) {
+        ([_, end], [from, to]) if *from == low && *to == high => Some(*end),
+        _ => None,
+    });
+    !end.is_some_and(|end| low >= end && low - end <= 1 + (high - low) / 4)
 }
 
 /// The range that a call asks for: two neighbouring numbers that both changed and stand in order.

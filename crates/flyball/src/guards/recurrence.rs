@@ -62,9 +62,10 @@ impl Recurrence {
         let limits = &cx.limits.recurrence;
         let Some(limit) = limits.stale else { return };
         let stale = self.stale(limits);
-        if stale < limit || !self.foreseen(call) {
+        if stale + 1 < limit || !self.foreseen(call) {
             return;
         }
+        let severity = if stale < limit { Severity::Warn } else { ladder(self.blocks, limits.blocks) };
         let window = limits.window.min(WINDOW as u64).min(self.window.len() as u64);
         let message = format!(
             "{stale} of the last {window} calls told nothing that was not known, and nothing new was written"
@@ -75,14 +76,14 @@ impl Recurrence {
         let mut known: Vec<Fingerprint> = self.window.iter().filter(|r| r.stale).map(|r| r.pair).collect();
         known.sort_unstable();
         known.dedup();
-        let mut draft = Draft::new("recurrence", "recurrence", ladder(self.blocks, limits.blocks), message)
+        let mut draft = Draft::new("recurrence", "recurrence", severity, message)
             .count(stale, limit)
             .scope("tool", &call.tool)
             .events(events)
             .actions(&["try_different_approach", "switch_to_interactive", "tighten_context_pack"])
             .halts_as(HaltReason::Stalled)
             .feedback(format!(
-                "Call blocked: {stale} of your last {window} calls repeated what you already knew, and nothing was changed between. \
+                "{stale} of your last {window} calls repeated what you already knew, and nothing was changed between. \
                  Use what you have, change something, or say what is missing."
             ));
         draft.trip.evidence.fingerprints =

@@ -1,0 +1,117 @@
+//! How a session went: its notable decisions in order, equal ones folded, and what that means for the exit code.
+
+use crate::fail::Exit;
+use crate::paint::{Style, paint_out};
+use flyball::{Decision, Severity, Status, Verdict};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// One finding, and how often it came in a row.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Note {
+    pub(crate) seq: u64,
+    pub(crate) severity: Severity,
+    pub(crate) guard: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) times: u64,
+}
+
+impl Note {
+    /// Prints the note on one line, and its guard and reason on the next.
+    pub(crate) fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let times = if self.times > 1 { format!(" (× {})", self.times) } else { String::new() };
+        writeln!(out, "  event {:<5} {} {}{times}", self.seq, severity_word(self.severity), self.message)?;
+        let why = format!("              {} / {}", self.guard, self.reason);
+        writeln!(out, "{}", paint_out(Style::Dim, &why))
+    }
+}
+
+/// How one session went.
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) events: u64,
+    pub(crate) worst: Verdict,
+    pub(crate) state: Status,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// How all sessions of a file or a pipe went.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) events: u64,
+    pub(crate) sessions: BTreeMap<String, Story>,
+    gate: bool,
+}
+
+impl Story {
+    /// Takes one decision.
+    pub(crate) fn take(&mut self, decision: &Decision) {
+        self.events += 1;
+        self.worst = self.worst.max(decision.decision);
+        self.state = decision.state;
+        for trip in &decision.trips {
+            let same = |note: &&mut Note| {
+                note.severity == trip.severity && note.guard == trip.guard && note.reason == trip.reason
+            };
+            match self.notes.last_mut().filter(same) {
+                Some(note) => {
+                    note.times += 1;
+                    note.message.clone_from(&trip.message);
+                }
+                None => self.notes.push(Note {
+                    seq: decision.seq,
+                    severity: trip.severity,
+                    guard: trip.guard.clone(),
+                    reason: trip.reason.clone(),
+                    message: trip.message.clone(),
+                    times: 1,
+                }),
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// Takes one decision.
+    pub(crate) fn take(&mut self, decision: &Decision) {
+        self.events += 1;
+        self.gate |=
+            decision.trips.iter().any(|trip| trip.guard == "gate" && trip.severity == Severity::Block);
+        match self.sessions.get_mut(&decision.session) {
+            Some(story) => story.take(decision),
+            None => self.sessions.entry(decision.session.clone()).or_default().take(decision),
+        }
+    }
+
+    /// The exit code that says how it went.
+    pub(crate) fn exit(&self) -> Exit {
+        let any = |test: fn(&Story) -> bool| self.sessions.values().any(test);
+        if any(|story| story.worst == Verdict::Halt) {
+            Exit::Stopped
+        } else if any(|story| matches!(story.state, Status::AwaitingConfirmation | Status::Blocked)) {
+            Exit::Waits
+        } else if self.gate {
+            Exit::Gate
+        } else if any(|story| story.worst == Verdict::Block) {
+            Exit::Stopped
+        } else {
+            Exit::Done
+        }
+    }
+
+    /// How many sessions came to this at worst.
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
+        self.sessions.values().filter(|story| story.worst == verdict).count()
+    }
+}
+
+/// A severity as a word of even width, coloured.
+fn severity_word(severity: Severity) -> String {
+    match severity {
+        Severity::Observe => paint_out(Style::Dim, "seen "),
+        Severity::Warn => paint_out(Style::Warn, "warn "),
+        Severity::Block => paint_out(Style::Bad, "block"),
+        Severity::Halt => paint_out(Style::Bad, "halt "),
+    }
+}

@@ -1,0 +1,10 @@
+//! The command line from the outside: the real binary, as a user starts it.
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/commands.rs"]
+mod commands;
+#[path = "cli/kit.rs"]
+mod kit;
+#[path = "cli/shipped.rs"]
+mod shipped;

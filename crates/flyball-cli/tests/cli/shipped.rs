@@ -1,0 +1,123 @@
+//! The shipped path: a file in, decisions out, through the real binary, for every guard and every recorded history.
+
+use crate::kit::{fixtures, flyball, folder, root};
+use std::path::Path;
+
+fn replayed(file: &Path) -> Vec<String> {
+    let dir = folder(&format!("replay-{}", file.file_name().unwrap().to_string_lossy()));
+    let run = flyball(&dir, &["replay", "--json", file.to_str().unwrap()], b"", &[]);
+    assert_eq!(run.err, "", "{}", file.display());
+    run.out.lines().map(str::to_owned).collect()
+}
+
+fn recorded(file: &Path) -> Vec<String> {
+    let name = file.to_string_lossy().replace(".jsonl", ".decisions.jsonl");
+    std::fs::read_to_string(&name)
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn histories(folder: &str) -> Vec<std::path::PathBuf> {
+    let all = fixtures(folder, ".jsonl");
+    all.into_iter()
+        .filter(|path| {
+            let name = path.to_string_lossy();
+            !name.ends_with(".decisions.jsonl") && !name.ends_with(".quiet.jsonl")
+        })
+        .collect()
+}
+
+#[test]
+fn every_guard_trips_through_the_command_line() {
+    let files = histories("guards");
+    assert!(files.len() >= 16, "a history for each guard");
+    for file in files {
+        let guard = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let decisions = replayed(&file);
+        assert_eq!(decisions, recorded(&file), "{guard}");
+        let tripped = format!(r#""guard":"{guard}""#);
+        let hit =
+            decisions.iter().any(|line| line.contains(&tripped) && !line.contains(r#""decision":"allow""#));
+        assert!(hit, "{guard} did not trip");
+    }
+}
+
+#[test]
+fn no_guard_trips_on_what_must_be_left_alone() {
+    for file in fixtures("guards", ".quiet.jsonl") {
+        for line in replayed(&file) {
+            assert!(
+                line.contains(r#""decision":"allow""#) || line.contains(r#""trips":[]"#),
+                "{}: {line}",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_recorded_history_of_the_seeds_is_decided_as_recorded() {
+    let files = histories("seeds");
+    assert!(files.len() >= 20);
+    for file in files {
+        assert_eq!(replayed(&file), recorded(&file), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_pipe_decides_as_replay_does() {
+    for file in histories("guards").into_iter().chain(histories("seeds")) {
+        let text = std::fs::read(&file).unwrap();
+        let timed = String::from_utf8_lossy(&text).lines().all(|line| line.contains(r#""at":"#));
+        if !timed {
+            // Without a time the pipe stamps the time of arrival, which replay does not have.
+            continue;
+        }
+        let dir = folder("pipe");
+        let run = flyball(&dir, &["observe"], &text, &[]);
+        let answers: Vec<String> = run.out.lines().map(str::to_owned).collect();
+        assert_eq!(answers, recorded(&file), "{}", file.display());
+    }
+}
+
+#[test]
+fn examples_end_as_their_pages_say() {
+    let dir = root();
+    for (name, code) in [
+        ("agent-loop", 3),
+        ("booking", 3),
+        ("tasks", 3),
+        ("ralph", 3),
+        ("issues", 3),
+        ("coder-verifier", 3),
+        ("polling", 0),
+    ] {
+        let events = format!("examples/{name}/events.jsonl");
+        let policy = format!("examples/{name}/policy.yaml");
+        let mut args = vec!["replay", &events];
+        if dir.join(&policy).exists() {
+            args.extend(["--policy", &policy]);
+        }
+        let run = flyball(&dir, &args, b"", &[]);
+        assert_eq!(run.err, "", "{name}");
+        if name == "polling" {
+            assert_eq!(run.code, code, "{name}: {}", run.out);
+        } else {
+            assert!((3..=5).contains(&run.code), "{name}: {} {}", run.code, run.out);
+        }
+        let page = std::fs::read_to_string(dir.join(format!("examples/{name}/README.md"))).unwrap();
+        assert!(page.contains(&events), "{name}: its page names the command");
+    }
+}
+
+#[test]
+fn the_committed_schema_is_the_generated_one() {
+    let run = flyball(&folder("schema"), &["schema"], b"", &[]);
+    let committed = std::fs::read_to_string(root().join("docs/policy.schema.json")).unwrap();
+    assert!(
+        run.out.trim_end() == committed.trim_end(),
+        "docs/policy.schema.json is old; run: cargo xtask bless"
+    );
+}

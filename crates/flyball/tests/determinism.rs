@@ -1,0 +1,319 @@
+//! Same events, same policy: same decisions, byte for byte, also when a session is stopped and reopened between any
+//! two events, and whatever other sessions do meanwhile; and a session's state stays small however long it runs.
+//!
+//! Random histories, 2,000 unless `FLYBALL_HISTORIES` says otherwise. A failure names the number of the history.
+
+mod kit;
+
+use flyball::limits::STATE_BYTES;
+use flyball::{Event, PolicySource, Preset, Session, Sessions, State};
+use kit::{Rng, history, interleaved, sources};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many histories are tried.
+fn histories() -> u64 {
+    std::env::var("FLYBALL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
+}
+
+/// What came of a run: the answers by session, in order, and the digests of the last states.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    answers: BTreeMap<String, Vec<String>>,
+    digests: BTreeMap<String, String>,
+    /// The places of the events that were refused as wrong.
+    wrong: Vec<usize>,
+}
+
+/// When a session is stopped and reopened before an event: one time in `of`.
+struct Reopen {
+    rng: Rng,
+    of: u64,
+}
+
+fn run(source: &PolicySource, events: &[Event], mut reopen: Option<Reopen>) -> Outcome {
+    let mut sessions = Sessions::new(source.clone());
+    let mut outcome = Outcome::default();
+    for (at, event) in events.iter().enumerate() {
+        if reopen.as_mut().is_some_and(|reopen| reopen.rng.once_in(reopen.of)) {
+            for name in
+                ["", "/child"].map(|child| format!("{}{child}", event.session.trim_end_matches("/child")))
+            {
+                reopened(source, &mut sessions, &name);
+            }
+        }
+        let answer = match sessions.step(event) {
+            Ok(decision) => decision.to_json(),
+            Err(error) => {
+                outcome.wrong.push(at);
+                error.to_string()
+            }
+        };
+        outcome.answers.entry(event.session.clone()).or_default().push(answer);
+    }
+    for (name, session) in sessions.iter() {
+        let bytes = session.state().encode().unwrap().len();
+        assert!(bytes <= STATE_BYTES, "the state of '{name}' has {bytes} bytes");
+        outcome.digests.insert(name.to_owned(), session.state().digest().unwrap());
+    }
+    outcome
+}
+
+/// A session goes to a store and comes back.
+fn reopened(source: &PolicySource, sessions: &mut Sessions, name: &str) {
+    let Some(session) = sessions.get(name) else { return };
+    let bytes = session.state().encode().unwrap();
+    assert!(bytes.len() <= STATE_BYTES, "the state of '{name}' has {} bytes", bytes.len());
+    let state = State::decode(&bytes).unwrap();
+    assert_eq!(&state, session.state(), "decoding lost something of '{name}'");
+    assert_eq!(state.digest().unwrap(), session.state().digest().unwrap());
+    sessions.insert(name, Session::resume(source, state).unwrap());
+}
+
+fn same(number: u64, what: &str, left: &Outcome, right: &Outcome) {
+    for (name, answers) in &left.answers {
+        for (at, (left, right)) in answers.iter().zip(&right.answers[name]).enumerate() {
+            assert_eq!(left, right, "{what}: history {number}, session '{name}', its event {}", at + 1);
+        }
+    }
+    assert_eq!(left.answers, right.answers, "{what}: history {number}");
+    assert_eq!(left.digests, right.digests, "{what}: history {number}");
+}
+
+/// The reasons that guards give; each must come up in the random histories.
+const REASONS: [&str; 34] = [
+    "max_runtime",
+    "max_turns",
+    "max_iterations",
+    "max_tokens",
+    "max_cost",
+    "max_steps",
+    "turn_timeout",
+    "node_budget",
+    "max_cycle_iterations",
+    "visit_limit",
+    "transition_limit",
+    "cycle_detected",
+    "repetition_loop",
+    "recurrence",
+    "stalled",
+    "oscillating",
+    "repeated_error",
+    "consecutive_failures",
+    "error_rate",
+    "validation_failure",
+    "retries_exhausted",
+    "loop_thrashing",
+    "quality_gate_exhausted",
+    "quality_gate_blocked",
+    "confirmation_aborted",
+    "confirmation_expired",
+    "confirmation_refused",
+    "confirmation_unclear",
+    "repeated_question",
+    "repeated_denial",
+    "monologue",
+    "no_progress",
+    "user_stop",
+    "rule",
+];
+
+const EFFECTS: [&str; 9] = [
+    "label.added",
+    "label.removed",
+    "loop.halted",
+    "plan.aborted",
+    "plan.approved",
+    "plan.expired",
+    "plan.rejected",
+    "plan.replaced",
+    "say",
+];
+
+/// What the answers to a history mentioned.
+#[derive(Default)]
+struct Mentioned {
+    reasons: BTreeSet<String>,
+    effects: BTreeSet<String>,
+    wrong: usize,
+}
+
+/// Replays one history in every way that must make no difference.
+fn check(number: u64, sources: &[PolicySource], mentioned: &mut Mentioned) {
+    let history = history(number, sources);
+    let (source, families) = (&history.source, &history.families);
+    let events = interleaved(families, &mut Rng::new(number));
+    let plain = run(source, &events, None);
+    let again = run(source, &interleaved(families, &mut Rng::new(number)), None);
+    same(number, "replayed twice", &plain, &again);
+    // Each history is cut at other places; every fiftieth between all events.
+    let of = if number.is_multiple_of(50) { 1 } else { events.len() as u64 / 5 + 1 };
+    let cut = run(source, &events, Some(Reopen { rng: Rng::new(!number), of }));
+    same(number, "stopped and reopened", &plain, &cut);
+    if families.len() > 1 {
+        let other = run(source, &interleaved(families, &mut Rng::new(!number)), None);
+        same(number, "in another order", &plain, &other);
+    }
+    if !plain.wrong.is_empty() {
+        let right: Vec<Event> = events
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !plain.wrong.contains(at))
+            .map(|(_, e)| e.clone())
+            .collect();
+        let without = run(source, &right, None);
+        assert_eq!(plain.digests, without.digests, "history {number}: a wrong event left something behind");
+    }
+    mentioned.wrong += plain.wrong.len();
+    for answer in plain.answers.values().flatten() {
+        let Ok(decision) = serde_json::from_str::<Value>(answer) else { continue };
+        let words = |list: &str, word: &str| -> Vec<String> {
+            let list = decision[list].as_array().map(Vec::as_slice).unwrap_or_default();
+            list.iter().filter_map(|item| item[word].as_str().map(str::to_owned)).collect()
+        };
+        mentioned.reasons.extend(words("trips", "reason"));
+        mentioned.effects.extend(words("effects", "effect"));
+    }
+}
+
+#[test]
+fn the_same_events_give_the_same_decisions_replayed_reopened_or_interleaved() {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let sources = &sources();
+    let shares: Vec<Mentioned> = std::thread::scope(|scope| {
+        let share = |first: u64| {
+            scope.spawn(move || {
+                let mut mentioned = Mentioned::default();
+                (first..histories())
+                    .step_by(cores as usize)
+                    .for_each(|number| check(number, sources, &mut mentioned));
+                mentioned
+            })
+        };
+        let handles: Vec<_> = (0..cores).map(share).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    });
+    if histories() < 2_000 {
+        return;
+    }
+    let reasons: BTreeSet<&String> = shares.iter().flat_map(|share| &share.reasons).collect();
+    let effects: BTreeSet<&String> = shares.iter().flat_map(|share| &share.effects).collect();
+    let missing = |wanted: &[&'static str], seen: &BTreeSet<&String>| -> Vec<&'static str> {
+        wanted.iter().copied().filter(|word| !seen.iter().any(|known| known == word)).collect()
+    };
+    assert_eq!(missing(&REASONS, &reasons), [""; 0], "the histories no longer lead to these reasons");
+    assert_eq!(missing(&EFFECTS, &effects), [""; 0], "the histories no longer lead to these effects");
+    assert!(shares.iter().any(|share| share.wrong > 0), "the histories no longer hold a wrong event");
+}
+
+/// A name of the greatest length, unlike all others.
+fn long(prefix: &str, number: u64, bytes: usize) -> String {
+    let head = format!("{prefix}{number:06}-");
+    format!("{head}{}", "x".repeat(bytes.saturating_sub(head.len())))
+}
+
+/// The largest workflow that is taken: as many nodes, edges and bytes of names as there may be.
+fn largest_workflow() -> Value {
+    use flyball::graph::{MAX_EDGES, MAX_NAME_BYTES, MAX_NODES};
+    let (edge_bytes, signals) = (5, 16);
+    let node_bytes = (MAX_NAME_BYTES - MAX_EDGES * edge_bytes - signals * 32) / MAX_NODES;
+    let nodes: Vec<String> = (0..MAX_NODES as u64).map(|n| long("node", n, node_bytes)).collect();
+    let edges: Vec<Value> = (0..MAX_EDGES)
+        .map(|n| {
+            let from = n % MAX_NODES;
+            let to = (from + 1 + n / MAX_NODES) % MAX_NODES;
+            json!({"id": format!("e{n:04}"), "from": nodes[from], "to": nodes[to]})
+        })
+        .collect();
+    let signals: Vec<String> = (0..signals as u64).map(|n| long("signal", n, 32)).collect();
+    json!({"nodes": nodes, "edges": edges, "signals": signals})
+}
+
+/// A policy close to the greatest size that may come inside an event; nothing is stopped under it.
+fn largest_policy() -> Value {
+    let nodes: BTreeMap<String, Value> =
+        (0..46).map(|n| (long("own", n, 100), json!({"max_visits": 5}))).collect();
+    let policy = json!({"preset": "observe", "nodes": nodes});
+    let bytes = policy.to_string().len();
+    let most = flyball::limits::INLINE_POLICY_BYTES;
+    assert!((most * 9 / 10..=most).contains(&bytes), "{bytes} of {most} bytes");
+    policy
+}
+
+/// One event of a session that fills every memory there is: nothing has the name of anything before.
+fn filler(n: u64) -> Vec<Value> {
+    let name = |what: &str| long(what, n, flyball::limits::NAME_BYTES);
+    let call = name("call");
+    match n % 17 {
+        0 => vec![json!({"type": "turn.started", "node": name("node")})],
+        1 => vec![
+            json!({"type": "turn.finished", "node": name("node"), "output": name("output"), "structured": {"n": n}}),
+        ],
+        2 => vec![
+            json!({"type": "transition.requested", "from": name("from"), "to": name("to"), "edge": name("edge")}),
+        ],
+        3 => vec![json!({"type": "progress", "signal": long("signal", n % 16, 512), "failing":
+            (0..8).map(|k| long("test", n * 8 + k, 512)).collect::<Vec<_>>()})],
+        4 => vec![json!({"type": "operation.failed", "operation": name("operation"), "key": name("key")})],
+        5 => vec![json!({"type": "gate.checked", "request": name("request"), "checks":
+            (0..8).map(|k| json!({"name": long("item", n * 8 + k, 512), "passed": false})).collect::<Vec<_>>()})],
+        6 => vec![
+            json!({"type": "confirmation.requested", "question": long("Ж", n, 4_000), "requester": name("requester"), "plan":
+            (0..64).map(|k| json!({"tool": name("tool"), "args": {"k": k}})).collect::<Vec<_>>()}),
+        ],
+        7 => vec![json!({"type": "assistant.message", "final": true, "structured": {"n": n}, "text":
+            (0..300).map(|k| format!("word{} ", n * 300 + k)).collect::<String>()})],
+        8 => vec![json!({"type": "tool.denied", "tool": name("tool"), "args": {"n": n}, "by": "human"})],
+        9 => vec![json!({"type": "question.asked", "text": name("question")})],
+        10 => vec![json!({"type": "validation.failed", "kind": name("kind"), "error": name("error")})],
+        11 => vec![json!({"type": "tool.requested", "call": call, "tool": name("tool"), "args": {"n": n}})],
+        12 => vec![
+            json!({"type": "human.stopped", "by": name("by"), "why": name("why")}),
+            json!({"type": "human.released", "guard": "human", "mode": "reset"}),
+        ],
+        13 => vec![json!({"type": "progress", "signal": name("signal"), "hash": name("hash")})],
+        _ => vec![
+            json!({"type": "tool.requested", "call": call, "tool": name("tool"), "args": {"n": n}, "round": n / 8}),
+            json!({"type": "tool.finished", "call": call, "ok": !n.is_multiple_of(3), "output": name("output"), "error": name("error")}),
+        ],
+    }
+}
+
+#[test]
+fn the_state_stays_small_however_long_and_odd_the_session() {
+    let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
+    let started = json!({"type": "session.started", "policy": largest_policy(), "workflow": largest_workflow(),
+        "parent": long("parent", 0, flyball::limits::NAME_BYTES)});
+    sessions.step(&Event::from_json(&started.to_string()).unwrap()).unwrap();
+    let (mut events, mut n, mut most) = (1_u64, 0_u64, 0);
+    while events < 20_000 {
+        for mut event in filler(n) {
+            event["id"] = json!(long("id", events, flyball::limits::ID_BYTES));
+            event["at"] = json!(1_760_000_000_000_u64 + events * 977);
+            event["usage"] = json!({"tokens_in": u32::MAX, "tokens_out": u32::MAX, "cost_usd": 9_000});
+            sessions.step(&Event::from_json(&event.to_string()).unwrap()).unwrap();
+            events += 1;
+        }
+        n += 1;
+        if n.is_multiple_of(64) || events >= 20_000 {
+            let (_, session) = sessions.iter().next().unwrap();
+            most = most.max(session.state().encode().unwrap().len());
+        }
+    }
+    assert!(most <= STATE_BYTES, "the state has {most} bytes, it may have {STATE_BYTES}");
+}
+
+#[test]
+fn a_workflow_of_few_but_very_long_names_is_refused_or_kept_small() {
+    let node = "n".repeat(flyball::graph::MAX_NAME_BYTES - 1_000);
+    let edges: Vec<Value> =
+        (0..200).map(|n| json!({"id": format!("{n:03}"), "from": node, "to": node})).collect();
+    let started = json!({"type": "session.started", "workflow": {"nodes": [node], "edges": edges}});
+    let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
+    let answer = Event::from_json(&started.to_string()).and_then(|event| sessions.step(&event));
+    if answer.is_ok() {
+        let (_, session) = sessions.iter().next().unwrap();
+        let bytes = session.state().encode().unwrap().len();
+        assert!(bytes <= STATE_BYTES, "the state has {bytes} bytes, it may have {STATE_BYTES}");
+    }
+}

@@ -1,0 +1,111 @@
+//! `validation`: the third unreadable answer in a row halts; a readable one clears the row (seed 002).
+
+use crate::kit::{
+    Block, Case, Halt, History, Warn, case, check, check_all, keep_fixtures, modes, never, ok, only, quiet,
+    trips,
+};
+use flyball::Status;
+use serde_json::json;
+
+fn must_trip() -> Vec<Case> {
+    vec![
+        case(
+            "the third unreadable answer in a row halts",
+            History::new().times(3, |history, _| history.invalid("expected `,` at column 9")),
+            [
+                trips("validation", "validation_failure", Warn).at(2).count(1, 3),
+                trips("validation", "validation_failure", Halt)
+                    .at(4)
+                    .count(3, 3)
+                    .because("repeated_error")
+                    .events(&[2, 3, 4])
+                    .state(Status::Halted)
+                    .message("validation failure 3/3: expected `,` at column 9")
+                    .feedback(
+                        "Failed to parse your response: expected `,` at column 9. Please try again with valid JSON.",
+                    ),
+            ],
+        ),
+        case(
+            "kinds of failure count together",
+            ["missing_field", "unknown_tool", "truncated"].iter().fold(History::new(), |history, kind| {
+                history.event("validation.failed", json!({"kind": kind}))
+            }),
+            [trips("validation", "validation_failure", Halt).at(4).count(3, 3)],
+        ),
+        case(
+            "a failed tool between is no readable answer",
+            History::new()
+                .invalid("a")
+                .invalid("b")
+                .call("bash", json!({"command": "false"}), crate::kit::failed("it broke"))
+                .invalid("c"),
+            [trips("validation", "validation_failure", Halt).at(6)],
+        ),
+        case(
+            "what a person says between does not make the answers readable",
+            History::new().invalid("a").human("please").invalid("b").human("please").invalid("c"),
+            [trips("validation", "validation_failure", Halt).at(6)],
+        ),
+    ]
+}
+
+fn must_not_trip() -> Vec<Case> {
+    vec![
+        case(
+            "two unreadable answers, then a readable one, time after time",
+            History::new().times(5, |history, _| {
+                history.invalid("a").invalid("b").event("validation.passed", json!({}))
+            }),
+            [never("validation", Block)],
+        ),
+        case("two in a row", History::new().invalid("a").invalid("b"), [never("validation", Block)]),
+        case(
+            "a tool call that succeeded was readable",
+            History::new().times(5, |history, i| {
+                history.invalid("a").invalid("b").call("read_file", json!({"path": i}), ok("text"))
+            }),
+            [never("validation", Block)],
+        ),
+        case(
+            "readable answers only",
+            History::new().times(9, |history, _| history.event("validation.passed", json!({}))),
+            [quiet("validation")],
+        ),
+    ]
+}
+
+#[test]
+fn validation_trips() {
+    check_all(&must_trip());
+}
+
+#[test]
+fn validation_does_not_trip() {
+    check_all(&must_not_trip());
+}
+
+#[test]
+fn validation_obeys_its_mode() {
+    modes("validation", |keys| History::under(only("validation", keys)).times(3, |h, _| h.invalid("x")), 4);
+}
+
+#[test]
+fn a_node_may_be_given_more_attempts() {
+    let policy = json!({"nodes": {"draft": {"validation": {"limit": 5}}}});
+    let tries = |n| History::under(policy.clone()).by("draft").times(n, |history, _| history.invalid("x"));
+    check("four", &tries(4), &[never("validation", Block)]);
+    check("five", &tries(5), &[trips("validation", "validation_failure", Halt).at(6).count(5, 5)]);
+}
+
+#[test]
+fn a_long_error_is_cut_and_cannot_break_the_line() {
+    let run = History::new().invalid(&"long\n".repeat(5_000)).run();
+    let feedback = run.last().feedback.clone().unwrap();
+    assert!(feedback.chars().count() <= 600 && !feedback.contains('\n'), "{feedback}");
+}
+
+#[test]
+fn fixtures_of_validation() {
+    keep_fixtures("validation", &must_trip()[0], &must_not_trip()[0]);
+}
