@@ -1,3 +1,56 @@
-//! To be written.
+//! The project's task runner. `cargo xtask help` lists what it does; each task is one file.
 
-fn main() {}
+mod bench;
+mod bless;
+mod fuzz;
+mod outside;
+mod run;
+mod test;
+mod tools;
+
+use run::say;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask TASK
+
+  test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
+                    --long: 100,000 random histories for the tests of determinism
+  bench             instructions per pair of events, counted by callgrind
+  fuzz [--target event|policy|governor] [--runs N]
+                    fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
+  bless             writes the recorded decisions and docs/policy.schema.json anew; read the diff before you commit
+  help              this text";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = args.split_first().map_or(("help", &[][..]), |(task, rest)| (task.as_str(), rest));
+    let done = match task {
+        "test" => test::run(rest),
+        "bench" => bench::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "bless" => bless::run(rest),
+        "help" | "--help" | "-h" => {
+            say(HELP);
+            Ok(())
+        }
+        other => Err(format!("there is no task '{other}'\n{HELP}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            if !what.is_empty() {
+                say(&format!("error: {what}"));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Complains about arguments that a task does not take.
+fn no_more(args: &[String]) -> Result<(), String> {
+    match args.first() {
+        None => Ok(()),
+        Some(arg) => Err(format!("'{arg}' is not known here; see `cargo xtask help`")),
+    }
+}

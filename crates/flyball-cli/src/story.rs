@@ -6,11 +6,13 @@ use flyball::{Decision, Severity, Status, Verdict};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// One finding, and how often it came in a row.
+/// One finding or effect, and how often it came in a row.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Note {
     pub(crate) seq: u64,
-    pub(crate) severity: Severity,
+    pub(crate) last: u64,
+    /// How grave a finding is; an effect has none.
+    pub(crate) severity: Option<Severity>,
     pub(crate) guard: String,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -20,10 +22,24 @@ pub(crate) struct Note {
 impl Note {
     /// Prints the note on one line, and its guard and reason on the next.
     pub(crate) fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let seq =
+            if self.last > self.seq { format!("{}–{}", self.seq, self.last) } else { self.seq.to_string() };
         let times = if self.times > 1 { format!(" (× {})", self.times) } else { String::new() };
-        writeln!(out, "  event {:<5} {} {}{times}", self.seq, severity_word(self.severity), self.message)?;
-        let why = format!("              {} / {}", self.guard, self.reason);
+        writeln!(out, "  event {seq:<7} {} {}{times}", severity_word(self.severity), self.message)?;
+        if self.guard.is_empty() {
+            return Ok(());
+        }
+        let why = format!("                {} / {}", self.guard, self.reason);
         writeln!(out, "{}", paint_out(Style::Dim, &why))
+    }
+
+    /// Whether another note says the same, so that both are told as one.
+    fn folds(&self, other: &Note) -> bool {
+        let digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        self.severity == other.severity
+            && self.guard == other.guard
+            && self.reason == other.reason
+            && digits(&self.message) == digits(&other.message)
     }
 }
 
@@ -51,23 +67,38 @@ impl Story {
         self.worst = self.worst.max(decision.decision);
         self.state = decision.state;
         for trip in &decision.trips {
-            let same = |note: &&mut Note| {
-                note.severity == trip.severity && note.guard == trip.guard && note.reason == trip.reason
-            };
-            match self.notes.last_mut().filter(same) {
-                Some(note) => {
-                    note.times += 1;
-                    note.message.clone_from(&trip.message);
-                }
-                None => self.notes.push(Note {
-                    seq: decision.seq,
-                    severity: trip.severity,
-                    guard: trip.guard.clone(),
-                    reason: trip.reason.clone(),
-                    message: trip.message.clone(),
-                    times: 1,
-                }),
+            self.note(Note {
+                seq: decision.seq,
+                last: decision.seq,
+                severity: Some(trip.severity),
+                guard: trip.guard.clone(),
+                reason: trip.reason.clone(),
+                message: trip.message.clone(),
+                times: 1,
+            });
+        }
+        for effect in decision.effects.iter().filter(|effect| effect.effect != "loop.halted") {
+            let detail = ["text", "label", "digest"].iter().find_map(|key| effect.fields.get(*key)?.as_str());
+            self.note(Note {
+                seq: decision.seq,
+                last: decision.seq,
+                severity: None,
+                guard: String::new(),
+                reason: String::new(),
+                message: format!("{} {}", effect.effect, detail.unwrap_or_default()).trim_end().to_owned(),
+                times: 1,
+            });
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        match self.notes.last_mut().filter(|last| last.folds(&note)) {
+            Some(last) => {
+                last.times += 1;
+                last.last = note.seq;
+                last.message = note.message;
             }
+            None => self.notes.push(note),
         }
     }
 }
@@ -106,12 +137,13 @@ impl Tally {
     }
 }
 
-/// A severity as a word of even width, coloured.
-fn severity_word(severity: Severity) -> String {
+/// A severity as a word of even width, coloured; an effect is what is to be done.
+fn severity_word(severity: Option<Severity>) -> String {
     match severity {
-        Severity::Observe => paint_out(Style::Dim, "seen "),
-        Severity::Warn => paint_out(Style::Warn, "warn "),
-        Severity::Block => paint_out(Style::Bad, "block"),
-        Severity::Halt => paint_out(Style::Bad, "halt "),
+        None => paint_out(Style::Good, "do   "),
+        Some(Severity::Observe) => paint_out(Style::Dim, "seen "),
+        Some(Severity::Warn) => paint_out(Style::Warn, "warn "),
+        Some(Severity::Block) => paint_out(Style::Bad, "block"),
+        Some(Severity::Halt) => paint_out(Style::Bad, "halt "),
     }
 }

@@ -1,4 +1,10 @@
 //! The command line from the outside: the real binary, as a user starts it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;

@@ -128,22 +128,22 @@ pub struct Evidence {
     /// The numbers of the events that belong to it, oldest first.
     pub events: Vec<u64>,
     /// The length of the block that repeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<u64>,
     /// How often it stands in a row.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u64>,
     /// The fingerprints that were equal.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fingerprints: Vec<Fingerprint>,
     /// The way through the nodes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<String>,
     /// Values in the order they were measured, such as the number of failing tests.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trend: Vec<i64>,
     /// Names that belong to it, such as failing tests.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 

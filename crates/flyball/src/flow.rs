@@ -21,6 +21,9 @@ pub(crate) struct LoopUse {
 /// The session's place in its workflow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flow {
+    graph: Option<Packed>,
+    /// Unpacked from the graph; not stored.
+    #[serde(skip)]
     workflow: Option<Workflow>,
     /// Derived from the workflow; not stored.
     #[serde(skip)]
@@ -29,6 +32,39 @@ pub(crate) struct Flow {
     /// Where the work is.
     node: Option<String>,
     trail: VecDeque<(String, String)>,
+}
+
+/// A workflow with every name written once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Packed {
+    nodes: Vec<String>,
+    /// Id, from, to; an id that follows from the ends is left out.
+    edges: Vec<(Option<String>, u16, u16)>,
+    signals: Vec<String>,
+}
+
+impl Packed {
+    fn new(workflow: &Workflow) -> Self {
+        let number = |name: &str| {
+            let at = workflow.nodes.iter().position(|node| node == name);
+            at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+        };
+        let edges = workflow.edges.iter().map(|edge| {
+            let plain = edge.id == format!("{}->{}", edge.from, edge.to);
+            ((!plain).then(|| edge.id.clone()), number(&edge.from), number(&edge.to))
+        });
+        Packed { nodes: workflow.nodes.clone(), edges: edges.collect(), signals: workflow.signals.clone() }
+    }
+
+    fn unpack(&self) -> Workflow {
+        let name = |at: u16| self.nodes.get(usize::from(at)).cloned().unwrap_or_default();
+        let edges = self.edges.iter().map(|(id, from, to)| {
+            let (from, to) = (name(*from), name(*to));
+            let id = id.clone().unwrap_or_else(|| format!("{from}->{to}"));
+            (Some(id), from, to)
+        });
+        Workflow::new(self.nodes.clone(), edges, self.signals.clone())
+    }
 }
 
 fn shown(name: &str) -> String {
@@ -43,11 +79,13 @@ impl Flow {
         let used = from.iter().map(|old| old.and_then(|old| self.used.get(old)).cloned().unwrap_or_default());
         self.used = used.collect();
         self.loops = found;
+        self.graph = Some(Packed::new(workflow));
         self.workflow = Some(workflow.clone());
     }
 
     /// Works the loops out again after the state was read back.
     pub(crate) fn rebuild(&mut self) {
+        self.workflow = self.graph.as_ref().map(Packed::unpack);
         self.loops = self.workflow.as_ref().map(loops).unwrap_or_default();
         self.used.resize(self.loops.len(), LoopUse::default());
     }

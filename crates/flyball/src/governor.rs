@@ -26,9 +26,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
     {
         return Ok(known);
     }
-    if key.is_none()
-        && let Some(known) = redelivered(state, event)?
-    {
+    if let Some(known) = redelivered(state, event)? {
         return Ok(known);
     }
     lifecycle::accept(event)?;
@@ -44,7 +42,8 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
         }
         None => judge(policy, state, event, &facts, family, &mut trips),
     };
-    if was_halted && state.halted.is_some() && !event.kind.asks() {
+    let is_release = matches!(event.kind, Kind::HumanReleased { .. });
+    if was_halted && state.halted.is_some() && !event.kind.asks() && !is_release {
         // Facts that arrive while the session is halted are recorded; they are nobody's new offence.
         trips.list.clear();
     }
@@ -52,7 +51,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
         state.ledger.enter(event, call, refused);
     }
     let decision = verdict::conclude(policy, state, event, trips);
-    if let Some((key, body)) = key.or_else(|| call_answer_key(event, &facts)) {
+    for (key, body) in key.into_iter().chain(call_answer_key(event, &facts)) {
         state.answers.put(key, body, &decision);
     }
     Ok(decision)
@@ -82,6 +81,7 @@ fn judge(
         family,
         seq: state.seq,
         now: state.now,
+        timed: state.started.is_some(),
         active_ms: state.active_ms,
         wall_ms: state.now.saturating_sub(state.started.unwrap_or(state.now)),
         counters: counters.as_ref(),
@@ -99,33 +99,45 @@ fn judge(
         verdict::settle(policy, credits, releases, trips);
     }
     flow.apply(event);
+    if facts.result.as_ref().is_some_and(|result| result.failed && !result.ignored) {
+        state.totals.errors = state.totals.errors.saturating_add(1);
+    }
     false
 }
 
-/// The guards' limits for what the event is about: its tool, its edge or its node.
+/// The guards' limits for what the event is about: its tool if the policy names it, else its edge, else its node.
 fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts) -> &'a Guards {
-    match (&event.kind, &facts.call, &event.node) {
-        (Kind::ToolRequested { tool, .. }, _, _) if !policy.tools.is_empty() => policy.guards_for_tool(tool),
-        (_, Some(call), _) if !policy.tools.is_empty() => policy.guards_for_tool(&call.tool),
-        (Kind::TransitionRequested { from, to, .. }, _, _) => policy.guards_for_edge(from, to),
-        (_, None, Some(node)) if !policy.nodes.is_empty() => policy.guards_for_node(node),
-        _ => &policy.guards,
+    let tool = match &event.kind {
+        Kind::ToolRequested { tool, .. } => Some(tool.as_str()),
+        _ => facts.call.as_ref().map(|call| call.tool.as_str()),
+    };
+    if let Some(own) = tool.and_then(|tool| policy.tool(tool)) {
+        return &own.guards;
     }
+    if let Kind::TransitionRequested { from, to, .. } = &event.kind {
+        return policy.guards_for_edge(from, to);
+    }
+    event.node.as_deref().map_or(&policy.guards, |node| policy.guards_for_node(node))
 }
 
 /// Moves the session's clock and counts time at work; says how much of it passed.
 fn advance(state: &mut State, event: &Event) -> u64 {
     state.seq += 1;
-    let at = event.at.unwrap_or(state.now);
-    let Some(_) = state.started else {
-        state.started = Some(at);
-        state.now = at;
-        return 0;
+    let at = match (event.at, state.started) {
+        (Some(at), Some(_)) => at,
+        (None, _) => state.now,
+        (Some(at), None) => {
+            // The first event with a time starts the clock; what came before it took no time.
+            state.started = Some(at);
+            state.now = at;
+            state.watch.budget.clock_starts(at);
+            return 0;
+        }
     };
     let gap = at.saturating_sub(state.now);
     state.now = state.now.max(at);
-    let at_work =
-        state.status() == crate::decision::Status::Running && !lifecycle::waited_for_a_person(event);
+    // A session that waits for a person may still work; what it does then counts. Only a halt stops the clock.
+    let at_work = state.halted.is_none() && !state.ended && !lifecycle::waited_for_a_person(event);
     let elapsed = if at_work { gap } else { 0 };
     state.active_ms = state.active_ms.saturating_add(elapsed);
     elapsed
@@ -135,7 +147,7 @@ fn answer_key(event: &Event) -> Option<(Fingerprint, Fingerprint)> {
     event.id.as_ref().map(|id| (Fingerprint::of_text(&id.id), id.body))
 }
 
-/// A call without an event id is known by its call id while it is open.
+/// A call is known by its call id while it is open, whatever the id of the event.
 fn call_answer_key(event: &Event, facts: &Facts) -> Option<(Fingerprint, Fingerprint)> {
     let Kind::ToolRequested { call: Some(call), .. } = &event.kind else { return None };
     facts.call.as_ref().map(|facts| (open_call_key(call), facts.call))

@@ -5,7 +5,7 @@
 
 use crate::event::{Event, Kind, Numbers, canonical_json, effect_of, identity, normalise_into};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{OPEN_CALLS, ROUND_CALLS, SEEN_WRITES, SHOWN_NAME_BYTES};
+use crate::limits::{OPEN_CALLS, ROUND_CALLS, SEEN_CALLS, SEEN_WRITES, SHORT_RESULT, SHOWN_NAME_BYTES};
 use crate::policy::{Effect, Policy};
 use crate::window::{Keyed, cut};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,8 @@ pub(crate) struct CallFacts {
     pub(crate) seq: u64,
     /// The answer of the model that it belongs to, counted by us.
     pub(crate) round: u64,
+    /// What this call told when it was made the last time.
+    pub(crate) told: Fingerprint,
 }
 
 /// What the end of a call told.
@@ -89,7 +91,16 @@ pub(crate) struct Ledger {
     /// Answers of the model so far.
     rounds: u64,
     writes: Keyed<(), SEEN_WRITES>,
+    /// What each call told the last time.
+    told: Keyed<Told, SEEN_CALLS>,
     results: u64,
+}
+
+/// What a call told: the bytes, and what they stand for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Told {
+    raw: Fingerprint,
+    result: Fingerprint,
 }
 
 impl Ledger {
@@ -105,9 +116,15 @@ impl Ledger {
                 self.results = self.results.saturating_add(1);
                 let open = self.take(call.as_deref());
                 let refused = open.as_ref().is_some_and(|open| open.refused);
-                let known = open
-                    .map(|open| open.facts)
-                    .or_else(|| tool.as_deref().map(|tool| self.asked(event.round, tool, args, policy, seq)));
+                let known = match open {
+                    Some(open) => Some(open.facts),
+                    None => tool.as_deref().map(|tool| {
+                        // Never asked for: it begins and ends here.
+                        let facts = self.asked(event.round, tool, args, policy, seq);
+                        self.join_round(event.round, facts.call);
+                        facts
+                    }),
+                };
                 if let Some(known) = known {
                     facts.result = Some(self.ended(&known, *ok, output, error, refused));
                     facts.call = Some(known);
@@ -135,11 +152,8 @@ impl Ledger {
     /// Enters a call that was asked for, refused or not.
     pub(crate) fn enter(&mut self, event: &Event, facts: &CallFacts, refused: bool) {
         let Kind::ToolRequested { call, .. } = &event.kind else { return };
-        self.new_round(event.round);
+        self.join_round(event.round, facts.call);
         self.retried = false;
-        if self.round_calls.len() < ROUND_CALLS && !self.round_calls.contains(&facts.call) {
-            self.round_calls.push(facts.call);
-        }
         if self.open.len() >= OPEN_CALLS {
             self.open.pop_front();
         }
@@ -155,7 +169,8 @@ impl Ledger {
     fn asked(&self, round: Option<u64>, tool: &str, args: &Value, policy: &Policy, seq: u64) -> CallFacts {
         let same = identity(tool, args);
         let effect = policy.tool(tool).and_then(|tool| tool.effect).unwrap_or_else(|| effect_of(tool, args));
-        let twin = self.same_round(round) && self.round_calls.contains(&same.call);
+        let retried = || self.retried && self.open.iter().any(|open| open.facts.call == same.call);
+        let twin = (self.same_round(round) && self.round_calls.contains(&same.call)) || retried();
         let round = self.rounds + u64::from(!self.same_round(round));
         CallFacts {
             tool: cut(tool, SHOWN_NAME_BYTES).to_owned(),
@@ -166,11 +181,20 @@ impl Ledger {
             twin,
             seq,
             round,
+            told: self.told.get(same.call).map_or(Fingerprint::NONE, |told| told.result),
         }
     }
 
     fn same_round(&self, round: Option<u64>) -> bool {
-        self.retried || (round.is_some() && round == self.round && !self.spoke)
+        round.is_some() && round == self.round && !self.spoke
+    }
+
+    /// Counts a call among those of its round, which may begin with it.
+    fn join_round(&mut self, round: Option<u64>, call: Fingerprint) {
+        self.new_round(round);
+        if self.round_calls.len() < ROUND_CALLS && !self.round_calls.contains(&call) {
+            self.round_calls.push(call);
+        }
     }
 
     fn new_round(&mut self, round: Option<u64>) {
@@ -206,22 +230,42 @@ impl Ledger {
         let error_text = text_of(error);
         let failed = !ok.unwrap_or(error_text.is_empty());
         let text = if failed && !error_text.is_empty() { error_text } else { text_of(output) };
-        let mut normal = String::with_capacity(text.len() + 16);
-        normalise_into(&text, &mut normal);
-        let result = Fingerprint::of(normal.as_bytes()).with(Fingerprint::of(&[u8::from(failed)]));
+        let (result, bare) = self.result(call.call, &text, failed);
         let writes = matches!(call.effect, Effect::Write | Effect::Destructive);
         let new_write = writes && !failed && !refused && !self.writes.contains(call.call);
         if new_write {
             self.writes.entry(call.call);
         }
-        ResultFacts {
-            failed,
-            result,
-            pair: call.call.with(result),
-            bare: failed && is_bare(&normal),
-            new_write,
-            ignored: refused,
+        ResultFacts { failed, result, pair: call.call.with(result), bare, new_write, ignored: refused }
+    }
+}
+
+impl Ledger {
+    /// What a result stands for, and whether it is a bare status.
+    ///
+    /// Normalising a long text costs more than all guards together, so it is done when there is something to compare
+    /// with: a failure (the same error may come from other calls), or a call that was made before and told other
+    /// bytes. The first long result of a call is known by its bytes alone; if only volatile parts change from then
+    /// on, the row is noticed one call later.
+    fn result(&mut self, call: Fingerprint, text: &str, failed: bool) -> (Fingerprint, bool) {
+        let raw = Fingerprint::of(text.as_bytes()).with(Fingerprint::of(&[u8::from(failed)]));
+        let known = self.told.contains(call);
+        let told = self.told.entry(call);
+        let mut bare = false;
+        if !known && !failed && text.len() > SHORT_RESULT {
+            told.result = raw;
+        } else if !known || told.raw != raw || failed {
+            let mut normal = String::with_capacity(text.len() + 16);
+            normalise_into(text, &mut normal);
+            bare = failed && is_bare(&normal);
+            let result = Fingerprint::of(normal.as_bytes()).with(Fingerprint::of(&[2 + u8::from(failed)]));
+            // The same bytes stand for the same as before, however they were taken then.
+            if !known || told.raw != raw {
+                told.result = result;
+            }
         }
+        told.raw = raw;
+        (told.result, bare)
     }
 }
 

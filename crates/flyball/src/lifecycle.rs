@@ -150,7 +150,8 @@ fn release(
     let used = state.releases.get(&guard).copied().unwrap_or(0);
     if used >= policy.releases.ceiling {
         let message = format!("'{guard}' was released {used} times, as often as the policy allows");
-        let draft = Draft::new(&guard, "user_stop", Severity::Block, message)
+        let draft = Draft::new("release", "release_refused", Severity::Block, message)
+            .scope("guard", &guard)
             .count(used, policy.releases.ceiling)
             .events(vec![state.seq])
             .actions(&["raise_releases_ceiling_in_the_policy_file", "stop"]);
@@ -162,20 +163,20 @@ fn release(
     }
     let n = n.unwrap_or(policy.releases.grant).clamp(1, 1000);
     let budget = latched.filter(|latch| latch.guard == guard).and_then(|latch| latch.budget.clone());
-    match mode {
-        ReleaseMode::Grant => match &budget {
-            Some((scope, name, limit)) => state.watch.budget.raise(scope, name, *limit, n),
-            None => {
-                state.credits.insert(guard.clone(), n);
-            }
-        },
-        ReleaseMode::Reset => {
+    match (mode, &budget) {
+        (ReleaseMode::Grant, Some(tripped)) => state.watch.budget.raise(tripped, n, false),
+        (ReleaseMode::Grant, None) => {
+            state.credits.insert(guard.clone(), n);
+        }
+        // What was used stays used; the same amount may be used again.
+        (ReleaseMode::Reset, Some(tripped)) => state.watch.budget.raise(tripped, n, true),
+        (ReleaseMode::Reset, None) => {
             state.watch.reset(Some(&guard));
             if guard == "budget" {
                 state.flow.reset();
             }
         }
-        ReleaseMode::Keep => {}
+        (ReleaseMode::Keep, _) => {}
     }
     let lifts = |latch: &Option<Latch>| latch.as_ref().is_some_and(|latch| latch.guard == guard);
     if lifts(&state.halted) {

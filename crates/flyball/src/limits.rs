@@ -18,33 +18,37 @@ pub const PLAN_STEPS: usize = 256;
 /// The largest encoded state of a session, in bytes.
 pub const STATE_BYTES: usize = 64 * 1024;
 /// The largest policy that may come inside `session.started`, in bytes of JSON.
-pub const INLINE_POLICY_BYTES: usize = 6 * 1024;
+pub const INLINE_POLICY_BYTES: usize = 4 * 1024;
 /// How many recent event ids a session remembers, to answer a redelivery without counting it.
-pub const ANSWERS: usize = 256;
+pub const ANSWERS: usize = 128;
 /// How many bytes of whole answers (those that were not a plain `allow`) are kept for redelivery.
-pub const ANSWER_BYTES: usize = 10 * 1024;
+pub const ANSWER_BYTES: usize = 4 * 1024;
 /// How many tool calls may be open at once; beyond that the oldest is forgotten.
-pub const OPEN_CALLS: usize = 48;
+pub const OPEN_CALLS: usize = 32;
 /// How many equal calls of one round are told apart.
 pub const ROUND_CALLS: usize = 32;
 /// How many different (call, result) pairs are remembered since the last new write.
-pub const SEEN_PAIRS: usize = 256;
+pub const SEEN_PAIRS: usize = 192;
+/// How many calls are remembered with what they told the last time.
+pub const SEEN_CALLS: usize = 192;
+/// Results up to this many bytes are normalised at once; longer ones when there is something to compare with.
+pub const SHORT_RESULT: usize = 512;
 /// How many recent writes are remembered, to tell a new write from an old one.
 pub const SEEN_WRITES: usize = 128;
 /// How many nodes have counters of their own.
 pub const NODES: usize = 192;
 /// How many edges have counters of their own.
-pub const EDGES: usize = 320;
+pub const EDGES: usize = 256;
 /// How many operations have a retry counter and breaker of their own.
 pub const OPERATIONS: usize = 32;
 /// How many progress signals are followed.
-pub const SIGNALS: usize = 16;
+pub const SIGNALS: usize = 12;
 /// How many checklist items of a gate are counted apart.
 pub const GATE_ITEMS: usize = 64;
 /// The longest period that cycle detection looks for.
 pub const PERIOD: usize = 64;
 /// How many recent transitions a report shows.
-pub const TRAIL: usize = 24;
+pub const TRAIL: usize = 16;
 /// How many bytes of a name are kept in the state for reports.
 pub const SHOWN_NAME_BYTES: usize = 48;
 /// How many event numbers a trip lists as evidence.

@@ -10,8 +10,8 @@ use crate::limits::PERIOD;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How many elements are kept: three passes of the longest period, for evidence.
-const KEPT: usize = 3 * PERIOD;
+/// How many elements are kept: one pass of the longest period.
+const KEPT: usize = PERIOD;
 
 /// A block that stands several times in a row at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +37,18 @@ pub(crate) struct Periodic {
     kept: VecDeque<(Fingerprint, u64)>,
     /// `runs[p - 1]` for period p.
     runs: Vec<u32>,
+    /// The longest of the runs: zero as long as nothing repeats, which is most of the time.
+    longest: u32,
 }
 
 impl Periodic {
     /// Takes one more element that came with event number `seq`.
     pub(crate) fn push(&mut self, element: Fingerprint, seq: u64) {
         self.runs.resize(PERIOD, 0);
+        self.longest = 0;
         for (run, (earlier, _)) in self.runs.iter_mut().zip(self.kept.iter().rev()) {
             *run = if *earlier == element { run.saturating_add(1) } else { 0 };
+            self.longest = self.longest.max(*run);
         }
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -74,12 +78,6 @@ impl Periodic {
         })
     }
 
-    /// The element that would continue a block of this period.
-    pub(crate) fn expected(&self, period: usize) -> Option<Fingerprint> {
-        let at = self.kept.len().checked_sub(period)?;
-        self.kept.get(at).map(|(element, _)| *element)
-    }
-
     /// The event numbers of the last `count` elements, oldest first.
     pub(crate) fn last_events(&self, count: usize) -> Vec<u64> {
         let from = self.kept.len().saturating_sub(count);
@@ -96,9 +94,13 @@ impl Periodic {
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
         self.runs.clear();
+        self.longest = 0;
     }
 
     fn find(&self, from: usize, to: usize, needed: impl Fn(usize) -> usize, runs: &[u32]) -> Option<Repeat> {
+        if (self.longest as usize) < needed(from.max(1)) {
+            return None;
+        }
         (from.max(1)..=to.min(PERIOD)).find_map(|period| {
             let run = *runs.get(period - 1)? as usize;
             (run >= needed(period)).then_some(Repeat { period, run })

@@ -53,7 +53,7 @@ fn finds_every_period_up_to_the_bound_at_the_last_element_of_the_third_pass() {
             detector.push(Fingerprint::of(&[200, (at % period) as u8]), 100 + at as u64);
         }
         assert_eq!(detector.repeat(1, 64, 3), Some(Repeat { period, run: 2 * period }));
-        assert_eq!(detector.last_events(period * 3).first(), Some(&100));
+        assert_eq!(detector.last_events(period).first(), Some(&(100 + 2 * period as u64)));
     }
 }
 
@@ -65,7 +65,6 @@ fn names_the_shortest_block_and_counts_its_passes() {
     }
     let found = detector.repeat(1, 64, 3);
     assert_eq!(found.map(|r| (r.period, r.passes())), Some((2, 4)));
-    assert_eq!(detector.expected(2), letters("a").first().copied());
 }
 
 #[test]

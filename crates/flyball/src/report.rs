@@ -1,7 +1,7 @@
 //! What a person may want to know of a session besides its decisions: counters, loops, trends.
 
 use crate::confirm::Phase;
-use crate::decision::Status;
+use crate::decision::{HaltReason, Status};
 use crate::policy::{Counters, Policy};
 use crate::state::State;
 use serde::Serialize;
@@ -55,6 +55,8 @@ pub struct Report {
     pub releases: BTreeMap<String, u64>,
     /// Why it stands still, if it does.
     pub stopped_by: Option<String>,
+    /// The coarse reason, if it is halted.
+    pub halt_reason: Option<HaltReason>,
     /// Where a plan that needs a yes is.
     pub confirmation: Phase,
     /// The node at work.
@@ -101,6 +103,7 @@ impl State {
             halts: self.totals.halts,
             releases: self.releases.clone(),
             stopped_by: latch.map(|latch| format!("{}: {}", latch.guard, latch.message)),
+            halt_reason: self.halted.as_ref().map(|latch| latch.halt_reason),
             confirmation: self.watch.confirmation.phase(),
             node: self.flow.node().map(str::to_owned),
             visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),

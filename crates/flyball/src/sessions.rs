@@ -2,7 +2,7 @@
 
 use crate::decision::Decision;
 use crate::error::{Code, Error};
-use crate::event::{Event, Kind, Usage};
+use crate::event::{Event, Kind, Usage, canonical_json};
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::limits::TREE_DEPTH;
@@ -160,6 +160,10 @@ impl Sessions {
             }
             _ => None,
         };
+        let brought_text = match &event.kind {
+            Kind::SessionStarted { policy: Some(inline), .. } => Some(canonical_json(inline)),
+            _ => None,
+        };
         let family = self.family(event);
         let fresh = !self.all.contains_key(&event.session);
         let base = self.source.base();
@@ -168,7 +172,9 @@ impl Sessions {
         let before = *session.state.used();
         match step(&policy, &mut session.state, event, &family) {
             Ok(decision) => {
-                session.policy = policy;
+                if session.state.inline_policy() == brought_text.as_deref() || brought_text.is_none() {
+                    session.policy = policy;
+                }
                 let drawn = difference(session.state.used(), &before);
                 self.draw(&event.session, &drawn);
                 Ok(decision)

@@ -5,7 +5,7 @@ use crate::decision::{HaltReason, Status};
 use crate::error::{Code, Error};
 use crate::event::Usage;
 use crate::flow::Flow;
-use crate::guards::Watch;
+use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
 use crate::policy::Counters;
@@ -24,7 +24,7 @@ pub(crate) struct Latch {
     pub(crate) message: String,
     pub(crate) seq: u64,
     /// The budget that a release would raise.
-    pub(crate) budget: Option<(String, String, u64)>,
+    pub(crate) budget: Option<Tripped>,
 }
 
 /// Counters over the whole session.

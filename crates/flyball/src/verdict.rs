@@ -2,7 +2,7 @@
 
 use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
 use crate::event::Event;
-use crate::guards::{Draft, Trips};
+use crate::guards::{Draft, Tripped, Trips};
 use crate::lifecycle::label;
 use crate::limits::FEEDBACK_CHARS;
 use crate::policy::Policy;
@@ -107,7 +107,7 @@ fn latch(draft: &Draft, seq: u64) -> Latch {
         halt_reason: draft.halt_reason,
         message: crate::window::cut(&trip.message, 400).to_owned(),
         seq,
-        budget: trip.budget.as_ref().map(|budget| (budget.scope.clone(), budget.name.clone(), budget.limit)),
+        budget: Tripped::of(trip),
     }
 }
 

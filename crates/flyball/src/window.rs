@@ -3,11 +3,12 @@
 //! Lookup is a binary search over sorted keys, so that the cost of an event does not grow with the session.
 
 use crate::fingerprint::Fingerprint;
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::collections::VecDeque;
 
-/// At most N keys with a value each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// At most N keys with a value each. Encoded as pairs, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Keyed<V, const N: usize> {
     sorted: Vec<(Fingerprint, V)>,
     order: VecDeque<Fingerprint>,
@@ -66,10 +67,38 @@ impl<V: Default, const N: usize> Keyed<V, N> {
         self.order.clear();
     }
 
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
     /// How many keys there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
+    }
+}
+
+impl<V: Default + Serialize, const N: usize> Serialize for Keyed<V, N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut pairs = serializer.serialize_seq(Some(self.order.len()))?;
+        for key in &self.order {
+            if let Some(value) = self.get(*key) {
+                pairs.serialize_element(&(key, value))?;
+            }
+        }
+        pairs.end()
+    }
+}
+
+impl<'de, V: Default + Deserialize<'de>, const N: usize> Deserialize<'de> for Keyed<V, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pairs: Vec<(Fingerprint, V)> = Vec::deserialize(deserializer)?;
+        let mut memory = Keyed::default();
+        for (key, value) in pairs.into_iter().take(N) {
+            *memory.entry(key) = value;
+        }
+        Ok(memory)
     }
 }
 

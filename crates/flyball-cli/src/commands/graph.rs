@@ -6,9 +6,10 @@ use crate::commands::replay::fold;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
-use crate::workflow::{Document, read};
+use crate::workflow::{Document, WorkflowFile, read};
 use flyball::graph::Workflow;
 use flyball::graph::render::{Badge, View, ascii, dot, mermaid, svg};
+use flyball::policy::{Layer, resolve};
 use flyball::{Preset, Report, Session, Sessions};
 use serde_json::json;
 use std::io::Write;
@@ -16,7 +17,7 @@ use std::io::Write;
 /// Runs the command.
 pub(crate) fn run(args: &Graph) -> Result<Exit, Failure> {
     let recorded = is_recorded(args)?;
-    let (view, report) = if recorded { from_session(args)? } else { (View::new(from_file(args)?), None) };
+    let (view, report) = if recorded { from_session(args)? } else { (from_file(args)?, None) };
     let mut out = std::io::stdout().lock();
     if args.json {
         let loops: Vec<_> = view.loops.iter().map(loop_json).collect();
@@ -41,16 +42,22 @@ fn is_recorded(args: &Graph) -> Result<bool, Failure> {
     Ok(matches!(first, Some(Ok(_))))
 }
 
-fn from_file(args: &Graph) -> Result<Workflow, Failure> {
-    match read(&args.file)? {
-        Document::Workflow(file) => Ok(file.workflow),
-        Document::Policy(_) => Err(Failure::new(
+/// The bare workflow, with the loops' limits as its policy sets them.
+fn from_file(args: &Graph) -> Result<View, Failure> {
+    let Document::Workflow(WorkflowFile { workflow, policy }) = read(&args.file)? else {
+        return Err(Failure::new(
             "no_workflow",
             args.file.display().to_string(),
             "there are no nodes and edges in it",
             "name a workflow file with `edges:`, or a file of events whose session.started has a workflow",
-        )),
-    }
+        ));
+    };
+    let layers: Vec<Layer> = policy.into_iter().collect();
+    let limit = resolve(&layers, Preset::Workflow)?.policy.budgets.loops.iterations;
+    let mut view = View::new(workflow);
+    let badges = view.loops.iter().map(|found| (found.id.clone(), Badge { limit, ..Badge::default() }));
+    view.badges = badges.collect();
+    Ok(view)
 }
 
 fn from_session(args: &Graph) -> Result<(View, Option<Report>), Failure> {
@@ -83,12 +90,15 @@ fn view_of(session: &Session, workflow: &Workflow) -> (View, Option<Report>) {
         let name = if name == "tests" { "failing tests" } else { name };
         format!("{name} {}", values.join(" → "))
     });
-    for found in &report.loops {
-        let here = report.node.as_ref().is_some_and(|node| found.nodes.contains(node));
+    // Inner loops come after the loops around them, so the last one is the loop that the work is in.
+    let inside = |nodes: &[String]| report.node.as_ref().is_some_and(|node| nodes.contains(node));
+    let here = report.loops.iter().rposition(|found| inside(&found.nodes));
+    for (at, found) in report.loops.iter().enumerate() {
+        let here = here == Some(at);
         let badge = Badge {
             iterations: found.iterations,
             limit: found.limit,
-            halt_reason: report.stopped_by.clone().filter(|_| here),
+            halt_reason: report.halt_reason.map(|reason| reason.as_str().to_owned()).filter(|_| here),
             trend: trend.clone().filter(|_| here),
         };
         view.badges.insert(found.id.clone(), badge);

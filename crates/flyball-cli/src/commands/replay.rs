@@ -6,16 +6,19 @@ use crate::input::Lines;
 use crate::load;
 use crate::paint::{Style, paint_out};
 use crate::story::Tally;
-use flyball::{Decision, PolicySource, Preset, Sessions, Verdict};
+use flyball::{Decision, PolicySource, Preset, Session, Sessions, Verdict};
 use std::io::{BufWriter, Write};
 
-fn print(tally: &Tally, file: &str, out: &mut impl Write) -> std::io::Result<()> {
+fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -> std::io::Result<()> {
     let notable: Vec<_> = tally.sessions.iter().filter(|(_, story)| !story.notes.is_empty()).collect();
     for (name, story) in &notable {
         let events = plural(story.events, "event");
         writeln!(out, "{}  {events}, {}", paint_out(Style::Strong, name), story.state.as_str())?;
         for note in &story.notes {
             note.print(out)?;
+        }
+        if let Some(line) = sessions.get(name).and_then(progress) {
+            writeln!(out, "  {line}")?;
         }
     }
     writeln!(
@@ -32,6 +35,18 @@ fn print(tally: &Tally, file: &str, out: &mut impl Write) -> std::io::Result<()>
         writeln!(out, "Next: flyball explain {file}")?;
     }
     Ok(())
+}
+
+/// How far the loops of a session's workflow have come: badges and trends.
+fn progress(session: &Session) -> Option<String> {
+    let report = session.state().report(session.policy());
+    let mut parts: Vec<String> =
+        report.loops.iter().map(|found| format!("{} at {}", found.badge, found.header)).collect();
+    for (name, values) in report.trends.iter().filter(|(_, values)| !values.is_empty()) {
+        let values: Vec<String> = values.iter().map(i64::to_string).collect();
+        parts.push(format!("{name} {}", values.join(" → ")));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn plural(count: u64, word: &str) -> String {
@@ -96,7 +111,7 @@ fn file(path: &std::path::Path, source: &PolicySource, json: bool) -> Result<Exi
         Ok(())
     });
     if !json && (folded.is_ok() || tally.events > 0) {
-        print(&tally, lines.name(), &mut out)?;
+        print(&tally, &sessions, lines.name(), &mut out)?;
     }
     out.flush()?;
     folded.map(|()| tally.exit())

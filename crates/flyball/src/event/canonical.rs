@@ -61,28 +61,31 @@ fn nested(args: &Value) -> Option<Value> {
 /// Replaces each run of digits from `start` on by one `#`, in place, and hands out the first numbers.
 fn blank_numbers(bytes: &mut Vec<u8>, start: usize) -> Numbers {
     let mut numbers = Numbers::default();
-    let mut found = 0;
-    let mut write = start;
-    let mut in_digits = false;
-    for read in start..bytes.len() {
-        let byte = bytes[read];
-        if byte.is_ascii_digit() {
-            if !in_digits {
-                bytes[write] = b'#';
-                write += 1;
-                found += 1;
-            }
-            in_digits = true;
-            if let Some(number) = numbers.get_mut(found - 1) {
-                *number = number.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
-            }
-        } else {
-            bytes[write] = byte;
-            write += 1;
-            in_digits = false;
+    let mut slots = numbers.iter_mut();
+    let (mut read, mut write) = (start, start);
+    // Whole stretches without digits are moved at once: most arguments hold few numbers.
+    while let Some(plain) = bytes.get(read..).and_then(|rest| rest.iter().position(u8::is_ascii_digit)) {
+        bytes.copy_within(read..read + plain, write);
+        write += plain;
+        read += plain;
+        let mut number = 0_u64;
+        while let Some(digit) = bytes.get(read).filter(|byte| byte.is_ascii_digit()) {
+            number = number.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+            read += 1;
         }
+        if let Some(slot) = slots.next() {
+            *slot = number;
+        }
+        if let Some(place) = bytes.get_mut(write) {
+            *place = b'#';
+        }
+        write += 1;
     }
-    bytes.truncate(write);
+    let end = bytes.len();
+    if read < end {
+        bytes.copy_within(read..end, write);
+    }
+    bytes.truncate(write + end.saturating_sub(read));
     numbers
 }
 
@@ -135,24 +138,40 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
     };
 }
 
-/// Quotes and backslashes are escaped, so that a text cannot imitate structure; nothing else needs to be.
+/// Quotes and backslashes are escaped, so that a text cannot imitate structure; so are control characters.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut from = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        if *byte == b'"' || *byte == b'\\' {
-            out.extend_from_slice(&bytes[from..at]);
-            out.push(b'\\');
-            from = at;
-        } else if *byte < 0x20 {
-            out.extend_from_slice(&bytes[from..at]);
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| needs_escape(*byte)) {
+        let (plain, special) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        if *byte < 0x20 {
             out.extend_from_slice(b"\\u00");
             out.push(b"0123456789abcdef"[usize::from(byte >> 4)]);
             out.push(b"0123456789abcdef"[usize::from(byte & 15)]);
-            from = at + 1;
+        } else {
+            out.extend_from_slice(&[b'\\', *byte]);
         }
+        rest = after;
     }
-    out.extend_from_slice(&bytes[from..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+/// Which bytes are escaped: one look-up a byte, because every argument goes through here.
+static ESCAPED: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table
+};
+
+fn needs_escape(byte: u8) -> bool {
+    ESCAPED[usize::from(byte)]
 }

@@ -7,156 +7,228 @@
 use crate::policy::Effect;
 use serde_json::Value;
 
-/// Verbs of tools that change something.
-const WRITES: [&str; 52] = [
-    "add", "append", "apply", "assign", "book", "buy", "cancel", "commit", "copy", "create", "delete",
-    "deploy", "drop", "edit", "enable", "disable", "exchange", "grant", "insert", "install", "kill", "merge",
-    "modify", "move", "patch", "pay", "post", "publish", "purchase", "push", "put", "refund", "refuel",
-    "remove", "rename", "replace", "reset", "reboot", "return", "revoke", "save", "send", "set", "submit",
-    "toggle", "turn", "undo", "update", "upload", "upsert", "write", "todo",
-];
+/// What a word of a tool's name says about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    Nothing,
+    Write,
+    Poll,
+    Shell,
+}
 
-/// Words of tools that wait for something that goes on elsewhere.
-const POLLS: [&str; 6] = ["poll", "wait", "sleep", "await", "bashoutput", "taskoutput"];
-
-/// Tools whose argument is a shell command.
-const SHELLS: [&str; 10] =
-    ["bash", "shell", "sh", "terminal", "exec", "run", "command", "execute", "powershell", "zsh"];
+/// Looks a word up, in small letters. Byte strings, because a match on them is a few comparisons.
+fn hint(word: &[u8]) -> Hint {
+    match word {
+        b"add" | b"append" | b"apply" | b"assign" | b"book" | b"buy" | b"cancel" | b"commit" | b"copy"
+        | b"create" | b"delete" | b"deploy" | b"drop" | b"edit" | b"enable" | b"disable" | b"exchange"
+        | b"grant" | b"insert" | b"install" | b"kill" | b"merge" | b"modify" | b"move" | b"patch"
+        | b"pay" | b"post" | b"publish" | b"purchase" | b"push" | b"put" | b"refund" | b"refuel"
+        | b"remove" | b"rename" | b"replace" | b"reset" | b"reboot" | b"return" | b"revoke" | b"save"
+        | b"send" | b"set" | b"submit" | b"toggle" | b"turn" | b"undo" | b"update" | b"upload"
+        | b"upsert" | b"write" | b"todo" => Hint::Write,
+        b"poll" | b"wait" | b"sleep" | b"await" | b"bashoutput" | b"taskoutput" => Hint::Poll,
+        b"bash" | b"shell" | b"sh" | b"terminal" | b"exec" | b"run" | b"command" | b"execute"
+        | b"powershell" | b"zsh" => Hint::Shell,
+        _ => Hint::Nothing,
+    }
+}
 
 /// Shell programs that change files or the system.
-const SHELL_WRITES: [&str; 37] = [
-    "rm",
-    "mv",
-    "cp",
-    "mkdir",
-    "rmdir",
-    "touch",
-    "tee",
-    "patch",
-    "ln",
-    "chmod",
-    "chown",
-    "truncate",
-    "dd",
-    "install",
-    "apt",
-    "apt-get",
-    "brew",
-    "pip",
-    "pip3",
-    "npm",
-    "yarn",
-    "pnpm",
-    "unzip",
-    "tar",
-    "wget",
-    "kill",
-    "pkill",
-    "docker",
-    "kubectl",
-    "systemctl",
-    "useradd",
-    "git-apply",
-    "ed",
-    "rsync",
-    "scp",
-    "conda",
-    "uv",
-];
+fn program_writes(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"rm"
+            | b"mv"
+            | b"cp"
+            | b"mkdir"
+            | b"rmdir"
+            | b"touch"
+            | b"tee"
+            | b"patch"
+            | b"ln"
+            | b"chmod"
+            | b"chown"
+            | b"truncate"
+            | b"dd"
+            | b"install"
+            | b"apt"
+            | b"apt-get"
+            | b"brew"
+            | b"pip"
+            | b"pip3"
+            | b"npm"
+            | b"yarn"
+            | b"pnpm"
+            | b"unzip"
+            | b"tar"
+            | b"wget"
+            | b"kill"
+            | b"pkill"
+            | b"docker"
+            | b"kubectl"
+            | b"systemctl"
+            | b"useradd"
+            | b"ed"
+            | b"rsync"
+            | b"scp"
+            | b"conda"
+            | b"uv"
+    )
+}
 
 /// Subcommands of git that change the work tree or the history.
-const GIT_WRITES: [&str; 18] = [
-    "add",
-    "commit",
-    "checkout",
-    "switch",
-    "restore",
-    "reset",
-    "stash",
-    "apply",
-    "am",
-    "merge",
-    "rebase",
-    "cherry-pick",
-    "revert",
-    "push",
-    "pull",
-    "clone",
-    "rm",
-    "mv",
-];
+fn git_writes(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"add"
+            | b"commit"
+            | b"checkout"
+            | b"switch"
+            | b"restore"
+            | b"reset"
+            | b"stash"
+            | b"apply"
+            | b"am"
+            | b"merge"
+            | b"rebase"
+            | b"cherry-pick"
+            | b"revert"
+            | b"push"
+            | b"pull"
+            | b"clone"
+            | b"rm"
+            | b"mv"
+    )
+}
 
 /// Guesses what a call of a tool does to the world.
 #[must_use]
 pub fn effect_of(tool: &str, args: &Value) -> Effect {
-    let mut words = Words::new(tool);
     let mut shell = false;
     let mut write = false;
-    while let Some(word) = words.next() {
-        let word = word.as_str();
-        if POLLS.contains(&word) {
-            return Effect::Poll;
+    for found in hints(tool) {
+        match found {
+            Hint::Poll => return Effect::Poll,
+            Hint::Write => write = true,
+            Hint::Shell => shell = true,
+            Hint::Nothing => {}
         }
-        write |= WRITES.contains(&word);
-        shell |= SHELLS.contains(&word);
-    }
-    if POLLS.contains(&tool.to_ascii_lowercase().as_str()) {
-        return Effect::Poll;
     }
     // An editor with a `command` of its own says there whether it looks or writes.
     if let Some(command) = args.get("command").and_then(Value::as_str) {
-        if matches!(command, "view" | "open" | "read" | "list" | "search" | "goto" | "scroll") {
-            return Effect::Read;
-        }
-        if matches!(command, "create" | "str_replace" | "insert" | "undo_edit" | "write" | "edit" | "append")
-        {
-            return Effect::Write;
-        }
-        if shell || !write {
-            return shell_effect(command);
+        match command {
+            "view" | "open" | "read" | "list" | "search" | "goto" | "scroll" => return Effect::Read,
+            "create" | "str_replace" | "insert" | "undo_edit" | "write" | "edit" | "append" => {
+                return Effect::Write;
+            }
+            _ if shell || !write => return shell_effect(command),
+            _ => {}
         }
     }
     if shell {
         let inside = || args.as_object().and_then(|map| map.values().find_map(Value::as_str));
-        return args.as_str().or_else(inside).map_or(Effect::Read, shell_effect);
+        let text = args.as_str().or_else(inside).unwrap_or_default();
+        // Arguments that were cut off somewhere are no JSON any more, but still begin like it.
+        let command = text.split_once(r#""command":""#).map_or(text, |(_, command)| command);
+        return shell_effect(command);
     }
     if write { Effect::Write } else { Effect::Read }
 }
 
+/// The hints of a tool's whole name and of its words: split at punctuation, and where a capital letter follows a
+/// small one.
+fn hints(name: &str) -> impl Iterator<Item = Hint> {
+    const LONGEST: usize = 16;
+    let mut rest = name.as_bytes();
+    let mut whole = [0_u8; LONGEST];
+    let whole_hint = whole.get_mut(..rest.len()).map_or(Hint::Nothing, |buffer| {
+        buffer.copy_from_slice(rest);
+        buffer.make_ascii_lowercase();
+        hint(buffer)
+    });
+    let words = std::iter::from_fn(move || {
+        let start = rest.iter().position(u8::is_ascii_alphanumeric)?;
+        let word = rest.get(start..)?;
+        let border = |at: usize| match (word.get(at - 1), word.get(at)) {
+            (_, None) => true,
+            (Some(before), Some(here)) => {
+                !here.is_ascii_alphanumeric() || (before.is_ascii_lowercase() && here.is_ascii_uppercase())
+            }
+            _ => false,
+        };
+        let length = (1..=word.len()).find(|at| border(*at)).unwrap_or(word.len());
+        let (word, after) = word.split_at(length);
+        rest = after;
+        let mut small = [0_u8; LONGEST];
+        Some(small.get_mut(..length).map_or(Hint::Nothing, |buffer| {
+            buffer.copy_from_slice(word);
+            buffer.make_ascii_lowercase();
+            hint(buffer)
+        }))
+    });
+    std::iter::once(whole_hint).chain(words)
+}
+
 /// Looks at a shell command: does it write a file or change the system?
 fn shell_effect(command: &str) -> Effect {
-    if redirects(command) {
+    if command.contains('>') && redirects(command) {
         return Effect::Write;
     }
     let mut start = true;
     let mut git = false;
     let mut sed = false;
-    for word in command.split([' ', '\t', '\n', ';', '|', '&', '(', ')']) {
-        if word.is_empty() {
-            // A separator: what follows begins a command, or is just spaced out.
-            start = true;
-            continue;
-        }
-        if git && GIT_WRITES.contains(&word) || sed && (word.starts_with("-i") || word == "--in-place") {
-            return Effect::Write;
-        }
-        if start || command_follows(word) {
-            let program = word.rsplit('/').next().unwrap_or(word);
-            if SHELL_WRITES.contains(&program) {
+    let mut rest = command.as_bytes();
+    while !rest.is_empty() {
+        let length = rest.iter().position(|byte| separates(*byte)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(length);
+        let (separator, after) = after.split_first().map_or((b' ', after), |(first, after)| (*first, after));
+        rest = after;
+        if !word.is_empty() {
+            if git && git_writes(word) || sed && (word.starts_with(b"-i") || word == b"--in-place") {
                 return Effect::Write;
             }
+            if start {
+                let program = word.rsplit(|byte| *byte == b'/').next().unwrap_or(word);
+                if program_writes(program) {
+                    return Effect::Write;
+                }
+            }
+            // The folder after `git -C` is no subcommand.
+            git = word == b"git" && start || git && (word.starts_with(b"-") || !git_reads(word));
+            sed = matches!(word, b"sed" | b"perl") && start || sed && word.starts_with(b"-");
+            start = start && word.contains(&b'=')
+                || matches!(
+                    word,
+                    b"sudo" | b"env" | b"time" | b"then" | b"do" | b"else" | b"xargs" | b"nohup"
+                );
         }
-        git = word == "git" || git && word.starts_with('-');
-        sed = word == "sed" || word == "perl" || sed && word.starts_with('-');
-        start = word.contains('=')
-            || matches!(word, "sudo" | "env" | "time" | "then" | "do" | "else" | "xargs" | "nohup");
+        start |= !matches!(separator, b' ' | b'\t');
     }
     Effect::Read
 }
 
-/// A word that looks like a program of ours even in the middle of a line, because the separator was cut away.
-fn command_follows(word: &str) -> bool {
-    SHELL_WRITES.contains(&word)
+/// Which bytes end a word of a command: one look-up a byte.
+static SEPARATES: [bool; 256] = {
+    let mut table = [false; 256];
+    let separators = b" \t\n;|&()";
+    let mut at = 0;
+    while at < separators.len() {
+        table[separators[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+fn separates(byte: u8) -> bool {
+    SEPARATES[usize::from(byte)]
+}
+
+/// Subcommands of git that only look; after one of them no writing subcommand can follow.
+fn git_reads(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"status" | b"log" | b"diff" | b"show" | b"branch" | b"blame" | b"grep" | b"ls-files" | b"rev-parse"
+    )
 }
 
 /// Whether output goes to a file: `>` or `>>` that is not `2>&1`, `>/dev/null`, `->`, `=>` or inside quotes.
@@ -183,37 +255,6 @@ fn redirects(command: &str) -> bool {
         at += 1;
     }
     false
-}
-
-/// The words of a tool's name: split at punctuation and where a capital letter follows a small one, in small letters.
-struct Words<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Words<'a> {
-    fn new(name: &'a str) -> Self {
-        Words { rest: name }
-    }
-
-    fn next(&mut self) -> Option<String> {
-        self.rest = self.rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut small = false;
-        let end = self
-            .rest
-            .char_indices()
-            .find(|(_, c)| {
-                let border = !c.is_alphanumeric() || (small && c.is_uppercase());
-                small = c.is_lowercase();
-                border
-            })
-            .map_or(self.rest.len(), |(at, _)| at);
-        let (word, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        Some(word.to_ascii_lowercase())
-    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ fn guesses_what_a_call_does() {
         ("bash", shell("git -C sub checkout main"), Effect::Write),
         ("bash", shell("pytest -x"), Effect::Read),
         ("bash", shell("FOO=1 pip install x"), Effect::Write),
+        ("bash", json!({"_truncated": "{\"command\":\"cat <<'EOF' > /app/a.py\\nimport"}), Effect::Write),
+        ("bash", json!({"cmd": "ls"}), Effect::Read),
         ("Bash", shell("echo hi"), Effect::Read),
         ("str_replace_editor", json!({"command": "view", "path": "a"}), Effect::Read),
         ("str_replace_editor", json!({"command": "create", "path": "a"}), Effect::Write),

@@ -5,14 +5,13 @@
 //! session draws on what its parents have left.
 
 use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
+use crate::decision::{HaltReason, Severity, Trip};
 use crate::event::{Kind, Origin, Usage};
 use crate::fingerprint::Fingerprint;
-use crate::limits::NODES;
+use crate::limits::{NAME_BYTES, NODES};
 use crate::policy::Mode;
-use crate::window::Keyed;
+use crate::window::{Keyed, cut};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A session above this one in the tree, as far as its budget is concerned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,12 +61,40 @@ pub(crate) struct Budget {
     turn: Option<OpenTurn>,
     nodes: Keyed<NodeUse, NODES>,
     /// Raised by releases, by scope and name.
-    raised: BTreeMap<String, u64>,
+    raised: Keyed<u64, WARNED>,
     /// Warned about already, by scope and name.
     warned: Vec<Fingerprint>,
 }
 
 const WARNED: usize = 32;
+
+/// A budget that stopped the session, as a release needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tripped {
+    scope: String,
+    name: String,
+    /// The node, loop or session it belongs to.
+    whose: String,
+    limit: u64,
+    used: u64,
+}
+
+impl Tripped {
+    /// What a trip says of its budget.
+    pub(crate) fn of(trip: &Trip) -> Option<Self> {
+        let budget = trip.budget.as_ref()?;
+        let whose =
+            trip.scope.get(&budget.scope).filter(|whose| **whose != budget.name).cloned().unwrap_or_default();
+        let whose = cut(&whose, NAME_BYTES).to_owned();
+        Some(Tripped {
+            scope: budget.scope.clone(),
+            name: budget.name.clone(),
+            whose,
+            limit: budget.limit,
+            used: budget.used,
+        })
+    }
+}
 
 /// One budget as it stands.
 struct Line<'a> {
@@ -91,17 +118,16 @@ impl Line<'_> {
     }
 }
 
-fn raised_key(scope: &str, name: &str) -> String {
-    format!("{scope}.{name}")
+fn raised_key(scope: &str, name: &str, whose: &str) -> Fingerprint {
+    Fingerprint::of_text(scope).with(Fingerprint::of_text(name)).with(Fingerprint::of_text(whose))
 }
 
 impl Budget {
     fn limit(&self, line: &Line<'_>) -> Option<u64> {
-        let raised = if self.raised.is_empty() {
-            0
-        } else {
-            self.raised.get(&raised_key(line.scope, line.name)).copied().unwrap_or(0)
-        };
+        if self.raised.is_empty() {
+            return line.limit;
+        }
+        let raised = self.raised.get(raised_key(line.scope, line.name, line.whose)).copied().unwrap_or(0);
         line.limit.map(|limit| limit.saturating_add(raised))
     }
 
@@ -129,12 +155,7 @@ impl Budget {
         let key = if near { line.key(0) } else { return };
         if !self.warned.contains(&key) {
             warned.push(key);
-            let message = format!(
-                "{} of {} of the {} budget are used",
-                show(line.name, used),
-                show(line.name, limit),
-                line.scope
-            );
+            let message = format!("{} of the {} budget are used", share(line.name, used, limit), line.scope);
             trips.add(mode, self.draft(cx, line, limit, Severity::Warn, message));
         }
     }
@@ -406,13 +427,25 @@ impl Budget {
         self.used.add(usage);
     }
 
-    /// Raises the budget that tripped: counts by `n`, amounts by `n` tenths.
-    pub(crate) fn raise(&mut self, scope: &str, name: &str, limit: u64, n: u64) {
-        let amount = matches!(name, "runtime_ms" | "wall_ms" | "tokens" | "cost_micro_usd" | "timeout_ms");
-        let step = if amount { (limit / 10).max(1).saturating_mul(n) } else { n };
-        if self.raised.len() < WARNED {
-            let raised = self.raised.entry(raised_key(scope, name)).or_insert(0);
-            *raised = raised.saturating_add(step);
+    /// Raises the budget that tripped: counts by `n`, amounts by `n` tenths; anew if `whole`.
+    pub(crate) fn raise(&mut self, tripped: &Tripped, n: u64, whole: bool) {
+        let amount = matches!(
+            tripped.name.as_str(),
+            "runtime_ms" | "wall_ms" | "tokens" | "cost_micro_usd" | "timeout_ms"
+        );
+        let step = match (whole, amount) {
+            (true, _) => tripped.used.max(1),
+            (false, true) => (tripped.limit / 10).max(1).saturating_mul(n),
+            (false, false) => n,
+        };
+        let raised = self.raised.entry(raised_key(&tripped.scope, &tripped.name, &tripped.whose));
+        *raised = raised.saturating_add(step);
+    }
+
+    /// The first event with a time: a turn that is open began just now.
+    pub(crate) fn clock_starts(&mut self, now: u64) {
+        if let Some(turn) = &mut self.turn {
+            turn.started = now;
         }
     }
 
@@ -426,14 +459,14 @@ impl Budget {
     }
 }
 
-/// A number with its unit, for a sentence.
-fn show(name: &str, value: u64) -> String {
+/// How much of a budget is used, with its unit, for a sentence.
+fn share(name: &str, used: u64, limit: u64) -> String {
+    let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000);
     match name {
-        "runtime_ms" | "wall_ms" | "timeout_ms" => duration(value),
-        "cost_micro_usd" => format!("${}.{:02}", value / 1_000_000, value % 1_000_000 / 10_000),
-        "tokens" => format!("{value} tokens"),
-        "tool_calls" => format!("{value} tool calls"),
-        other => format!("{value} {other}"),
+        "runtime_ms" | "wall_ms" | "timeout_ms" => format!("{} of {}", duration(used), duration(limit)),
+        "cost_micro_usd" => format!("{} of {}", dollars(used), dollars(limit)),
+        "tool_calls" => format!("{used} of {limit} tool calls"),
+        other => format!("{used} of {limit} {other}"),
     }
 }
 
@@ -449,21 +482,21 @@ pub(crate) fn duration(ms: u64) -> String {
 }
 
 fn sentence(line: &Line<'_>, limit: u64) -> String {
-    let (used, most) = (show(line.name, line.used), show(line.name, limit));
+    let share = share(line.name, line.used, limit);
     match (line.scope, line.name) {
         ("session", "runtime_ms" | "wall_ms") => {
-            format!("session terminated: max runtime exceeded ({})", duration(line.used))
+            format!("session terminated: max runtime exceeded ({})", duration(limit))
         }
-        ("session", _) => format!("the session has used {used} of {most}"),
-        ("turn", "timeout_ms") => format!("the turn took {used} of {most}"),
-        ("turn", _) => format!("the turn has used {used} of {most}"),
-        ("node", _) => format!("node '{}' has used {used} of {most}", line.whose),
+        ("session", _) => format!("the session has used {share}"),
+        ("turn", "timeout_ms") => format!("the turn took {share}"),
+        ("turn", _) => format!("the turn has used {share}"),
+        ("node", _) => format!("node '{}' has used {share}", line.whose),
         ("loop", "iterations") => {
             format!("loop {} has gone round {} of {limit} times", line.whose, line.used)
         }
-        ("loop", _) => format!("loop {} has used {used} of {most}", line.whose),
-        ("message", _) => format!("{used} of {most} for one message are used"),
-        _ => format!("the session '{}' above this one has used {used} of {most}", line.whose),
+        ("loop", _) => format!("loop {} has used {share}", line.whose),
+        ("message", _) => format!("{share} for one message are used"),
+        _ => format!("the session '{}' above this one has used {share}", line.whose),
     }
 }
 
@@ -478,9 +511,11 @@ impl Guard for Budget {
         let mut warned = Vec::new();
         if cx.event.kind.is_act() {
             // What was said when it was asked is remembered, so that it is not said again with every act.
-            let mut said = Trips::default();
-            self.counts(cx, &mut said, &mut warned);
-            self.amounts(cx, &mut said, &mut warned);
+            if trips.list.iter().any(|draft| draft.trip.guard == "budget") {
+                let mut said = Trips::default();
+                self.counts(cx, &mut said, &mut warned);
+                self.amounts(cx, &mut said, &mut warned);
+            }
             self.use_up(cx);
         } else {
             self.use_up(cx);

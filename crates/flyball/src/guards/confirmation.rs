@@ -89,7 +89,7 @@ impl Confirmation {
         self.digest = digest;
         self.question = cut(asked.question.unwrap_or(""), QUESTION_BYTES).to_owned();
         self.requester = asked.requester.map(str::to_owned);
-        self.expires = ttl.map(|ttl| cx.now.saturating_add(ttl));
+        self.expires = ttl.filter(|_| cx.timed).map(|ttl| cx.now.saturating_add(ttl));
         self.deletes = plan.iter().any(|step| deletes(&step.tool));
         self.unclear = 0;
         self.asked = cx.seq;
@@ -129,7 +129,7 @@ impl Confirmation {
                 "somebody else answered than the one who asked",
             );
             self.say(cx, &Text::NotYours, heard, trips);
-            trips.add(cx.limits.confirmation.mode.max(crate::policy::Mode::Block), draft);
+            trips.add(cx.limits.confirmation.mode, draft);
             return;
         }
         if self.late(cx.now) {
@@ -142,7 +142,7 @@ impl Confirmation {
                 Severity::Block,
                 "the answer came after the time was over; nothing was run",
             );
-            trips.add(cx.limits.confirmation.mode.max(crate::policy::Mode::Block), draft);
+            trips.add(cx.limits.confirmation.mode, draft);
             return;
         }
         let answer = match value {
@@ -183,8 +183,8 @@ impl Confirmation {
             let message =
                 format!("Maximum confirmation attempts ({limit}) exceeded. Aborting confirmation flow.");
             let draft = self.draft(cx, "confirmation_aborted", Severity::Block, &message).count(count, limit);
-            // Giving up means no, whatever the mode: a plan never runs because nobody could be understood.
-            trips.add(limits.mode.max(crate::policy::Mode::Block), draft);
+            // Giving up means no, whatever the mode: the plan is gone, also where nothing is refused.
+            trips.add(limits.mode, draft);
         } else {
             self.go(Input::Unclear);
             let question = (!self.question.is_empty()).then_some(self.question.as_str());
@@ -192,7 +192,7 @@ impl Confirmation {
             let limit = limit.unwrap_or(0);
             let message = format!("the answer was not understood (attempt {count}/{limit})");
             let draft = self.draft(cx, "confirmation_unclear", Severity::Warn, &message).count(count, limit);
-            trips.add(limits.mode.max(crate::policy::Mode::Warn), draft);
+            trips.add(limits.mode, draft);
         }
     }
 
@@ -243,6 +243,34 @@ fn deletes(tool: &str) -> bool {
 }
 
 impl Guard for Confirmation {
+    /// A step of a plan that nobody has said yes to is refused, whoever asks for it.
+    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
+        let (Kind::ToolRequested { .. }, Some(call)) = (&cx.event.kind, &cx.facts.call) else { return };
+        let message = match self.phase {
+            Phase::Awaiting => "the plan that this step belongs to waits for a yes",
+            Phase::Rejected | Phase::Expired | Phase::Aborted => {
+                "the plan that this step belongs to was not approved"
+            }
+            _ => return,
+        };
+        if cx.limits.confirmation.mode.is_on() && self.steps.contains(&call.call) {
+            let draft = self
+                .draft(cx, "confirmation_refused", Severity::Block, message)
+                .scope("tool", &call.tool)
+                .feedback(
+                    "This step needs a person's yes, and there is none. Ask for it, or do something else.",
+                );
+            trips.add(cx.limits.confirmation.mode, draft);
+        }
+    }
+
+    /// A person who speaks may ask for the same again; a plan that still waits stays refused.
+    fn fresh(&mut self) {
+        if !self.awaits() && !matches!(self.phase, Phase::Approved | Phase::Executing) {
+            self.steps.clear();
+        }
+    }
+
     fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
         if !cx.limits.confirmation.mode.is_on() {
             return;

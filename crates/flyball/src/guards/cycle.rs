@@ -10,9 +10,11 @@ use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::CallFacts;
+use crate::limits::PERIOD;
 use crate::periodic::{Periodic, Repeat};
 use crate::policy::{Effect, TransitionCycles};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// The recent calls and transitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +22,7 @@ pub(crate) struct Cycle {
     /// (call, result) pairs, in the order in which the calls ended.
     pairs: Periodic,
     /// The calls of these pairs, to foresee which call would go on with the cycle.
-    calls: Periodic,
+    calls: VecDeque<Fingerprint>,
     transitions: Periodic,
     /// Outputs of turns, each with its node.
     outputs: Periodic,
@@ -33,7 +35,9 @@ pub(crate) struct Cycle {
 impl Cycle {
     fn call_cycle(&self, cx: &Cx<'_>) -> Option<Repeat> {
         let limits = &cx.limits.cycle.calls;
-        self.pairs.repeat(2, limits.max_period? as usize, limits.repeats as usize)
+        let found = self.pairs.repeat(1, limits.max_period? as usize, limits.repeats as usize)?;
+        // One call repeated is not a cycle; that is the guard `repetition`'s business.
+        (found.period > 1).then_some(found)
     }
 
     fn call_draft(&self, cx: &Cx<'_>, call: &CallFacts, found: Repeat, severity: Severity) -> Draft {
@@ -62,7 +66,8 @@ impl Cycle {
             return;
         }
         let Some(found) = self.call_cycle(cx) else { return };
-        if self.calls.expected(found.period) == Some(call.call) {
+        let expected = self.calls.len().checked_sub(found.period).and_then(|at| self.calls.get(at));
+        if expected == Some(&call.call) {
             trips.add(limits.mode, self.call_draft(cx, call, found, ladder(self.blocks, limits.blocks)));
         }
     }
@@ -72,11 +77,10 @@ impl Cycle {
         if call.twin || call.effect == Effect::Poll {
             return;
         }
-        let before = self.call_cycle(cx).is_some();
         self.pairs.push(result.pair, call.seq);
-        self.calls.push(call.call, call.seq);
+        note(&mut self.calls, call.call);
         let found = self.call_cycle(cx);
-        if found.is_none() && before {
+        if found.is_none() {
             self.blocks = 0;
         }
         if let Some(found) = found.filter(|found| found.run % found.period == 0)
@@ -92,7 +96,7 @@ impl Cycle {
             return;
         }
         self.pairs.push(call.call, call.seq);
-        self.calls.push(call.call, call.seq);
+        note(&mut self.calls, call.call);
         if let Some(found) = self.call_cycle(cx).filter(|found| found.run % found.period == 0)
             && cx.limits.cycle.mode.is_on()
         {
@@ -161,6 +165,14 @@ impl Cycle {
     }
 }
 
+/// Remembers one more call, as many as a period is long.
+fn note(calls: &mut VecDeque<Fingerprint>, call: Fingerprint) {
+    if calls.len() == PERIOD {
+        calls.pop_front();
+    }
+    calls.push_back(call);
+}
+
 fn transition_key(from: &str, to: &str) -> Fingerprint {
     super::transitions::edge_key(from, to)
 }
@@ -178,7 +190,8 @@ fn transition_cycle(
         return Some((found, limit));
     }
     if let Some(most) = limits.max_period
-        && let Some(found) = history.repeat_with(next, 2, most as usize, limits.repeats as usize)
+        && let Some(found) = history.repeat_with(next, 1, most as usize, limits.repeats as usize)
+        && found.period > 1
     {
         return Some((found, limits.repeats));
     }

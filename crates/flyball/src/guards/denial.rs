@@ -1,7 +1,7 @@
 //! `denial`: a refused action that is asked for again and again.
 //!
-//! A person or a permission rule said no. Asking for the very same thing again is counted; `consecutive` refusals in a
-//! row, or `total` of the last `of` calls, trip. An action that is let through after all is forgotten, so that
+//! A person or a permission rule said no. Asking for the very same thing again is counted; `consecutive` refusals of one
+//! action, or `total` of the last `of` calls, trip. An action that is let through after all is forgotten, so that
 //! approved repeats never count. Flyball's own veto is not a denial.
 
 use super::{Cx, Draft, Guard, Trips, ladder};
@@ -18,7 +18,6 @@ const EVENTS: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Denial {
     actions: Keyed<u32, ACTIONS>,
-    row: u32,
     /// One bit a call, the newest lowest; 1 = denied.
     outcomes: u64,
     events: Vec<u64>,
@@ -67,7 +66,6 @@ impl Guard for Denial {
         let Some(call) = &cx.facts.call else { return };
         match &cx.event.kind {
             Kind::ToolDenied { by, .. } if *by != Denier::Guard => {
-                self.row = self.row.saturating_add(1);
                 self.outcomes = self.outcomes << 1 | 1;
                 let times = self.actions.entry(call.call);
                 *times = times.saturating_add(1);
@@ -80,14 +78,10 @@ impl Guard for Denial {
                 if !limits.mode.is_on() {
                     return;
                 }
-                let (row, total) = (u64::from(self.row), self.total(limits));
-                if let Some(limit) = limits.consecutive.filter(|limit| row >= *limit) {
-                    let message = if times >= limit {
-                        format!("'{}' was refused {times} times", call.tool)
-                    } else {
-                        format!("{row} actions in a row were refused")
-                    };
-                    trips.add(limits.mode, self.draft(Severity::Block, message, row, limit, &call.tool));
+                let total = self.total(limits);
+                if let Some(limit) = limits.consecutive.filter(|limit| times >= *limit) {
+                    let message = format!("'{}' was refused {times} times", call.tool);
+                    trips.add(limits.mode, self.draft(Severity::Block, message, times, limit, &call.tool));
                 } else if let Some(limit) = limits.total.filter(|limit| total >= *limit) {
                     let message = format!("{total} of the last {} actions were refused", limits.of);
                     trips.add(limits.mode, self.draft(Severity::Block, message, total, limit, &call.tool));
@@ -95,7 +89,6 @@ impl Guard for Denial {
             }
             Kind::ToolFinished { .. } if cx.facts.result.as_ref().is_some_and(|result| !result.ignored) => {
                 // It ran, so somebody let it through.
-                self.row = 0;
                 self.outcomes <<= 1;
                 self.blocks = 0;
                 self.actions.remove(call.call);
@@ -111,7 +104,6 @@ impl Guard for Denial {
     }
 
     fn fresh(&mut self) {
-        self.row = 0;
         self.actions.clear();
         self.blocks = 0;
     }

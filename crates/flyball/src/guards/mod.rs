@@ -24,6 +24,7 @@ mod trip;
 mod validation;
 mod visits;
 
+pub(crate) use budget::Tripped;
 pub use budget::{Ancestor, Family};
 pub(crate) use trip::{Draft, Trips};
 
@@ -46,6 +47,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) seq: u64,
     /// The session's time: never runs backwards.
     pub(crate) now: u64,
+    /// Any event so far had a time; without one nothing expires.
+    pub(crate) timed: bool,
     /// How long the session has been at work, waiting for people left out.
     pub(crate) active_ms: u64,
     /// How long ago the session began.

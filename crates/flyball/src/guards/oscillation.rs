@@ -10,8 +10,8 @@ use crate::fingerprint::Fingerprint;
 use crate::window::Keyed;
 use serde::{Deserialize, Serialize};
 
-const SERIES: usize = 48;
-const KEPT: usize = 16;
+const SERIES: usize = 24;
+const KEPT: usize = 8;
 
 /// The last states of each series.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

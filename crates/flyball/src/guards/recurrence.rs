@@ -40,8 +40,6 @@ struct Recent {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Recurrence {
     pairs: Keyed<Seen, SEEN_PAIRS>,
-    /// The newest result of each call, to foresee whether asking again would tell anything.
-    results: Keyed<Fingerprint, SEEN_PAIRS>,
     window: VecDeque<Recent>,
     drift: Drift,
     blocks: u32,
@@ -55,7 +53,7 @@ impl Recurrence {
 
     /// Whether the newest result of this call is already known, so that it would probably tell nothing.
     fn foreseen(&self, call: &CallFacts) -> bool {
-        self.results.get(call.call).and_then(|result| self.pairs.get(call.call.with(*result))).is_some()
+        !call.told.is_none() && self.pairs.contains(call.call.with(call.told))
     }
 
     fn ask_stale(&self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
@@ -124,7 +122,6 @@ impl Recurrence {
     fn tell_result(&mut self, cx: &Cx<'_>, call: &CallFacts, result: &ResultFacts, trips: &mut Trips) {
         if result.new_write {
             self.pairs.clear();
-            self.results.clear();
             self.window.clear();
             self.drift.end();
             self.blocks = 0;
@@ -138,7 +135,6 @@ impl Recurrence {
         seen.count = seen.count.saturating_add(1);
         let (count, before) = (u64::from(seen.count), seen.last);
         seen.last = call.seq;
-        *self.results.entry(call.call) = result.result;
         if self.window.len() == WINDOW {
             self.window.pop_front();
         }

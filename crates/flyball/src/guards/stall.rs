@@ -17,7 +17,7 @@ use serde_json::Number;
 
 const OUTPUTS: usize = 64;
 const TREND: usize = 8;
-const NAMES: usize = 5;
+const NAMES: usize = 4;
 const RECENT: usize = 4;
 
 /// A row of equal observations.
@@ -103,7 +103,7 @@ fn observed(kind: &Kind) -> Option<Observed> {
         seen.score = Some(-count * 1000);
         seen.shown = Some(count);
         seen.done = names.is_empty();
-        seen.names = names.iter().take(NAMES).map(|name| cut(name, 80).to_owned()).collect();
+        seen.names = names.iter().take(NAMES).map(|name| cut(name, SHOWN_NAME_BYTES).to_owned()).collect();
     } else if let Some(done) = done {
         seen.state = Fingerprint::of(&done.to_le_bytes());
         seen.score = Some((*done).min(1 << 40) as i64 * 1000);

@@ -47,7 +47,9 @@ impl Guard for Transitions {
         } else {
             limits.limit
         };
-        let scope = |draft: Draft| draft.scope("edge", format!("{from}->{to}")).trail(cx.flow.trail());
+        let scope = |draft: Draft| {
+            draft.scope("edge", format!("{from}->{to}")).events(vec![cx.seq]).trail(cx.flow.trail())
+        };
         if let Some(limit) = limit.filter(|limit| taken >= *limit) {
             let message =
                 format!("Transition {from}→{to} exceeded max_transitions ({limit}) with {taken} occurrences");

@@ -62,6 +62,7 @@ impl Guard for Visits {
             let draft = Draft::new("visits", "visit_limit", Severity::Block, message)
                 .count(visits, limit)
                 .scope("node", node)
+                .events(vec![cx.seq])
                 .trail(cx.flow.trail())
                 .actions(&["find_why_it_repeats", "fix_the_cause", "raise_max_visits", "release"])
                 .halts_as(HaltReason::BudgetExceeded)

@@ -91,7 +91,7 @@ fn node_trips() -> Vec<Case> {
                     .at(14)
                     .count(6, 6)
                     .because("budget_exceeded")
-                    .message("node 'a' has used 6 turns of 6 turns"),
+                    .message("node 'a' has used 6 of 6 turns"),
             ],
         ),
         case(
@@ -233,7 +233,7 @@ fn message_trips() -> Vec<Case> {
                     .at(28)
                     .count(25, 25)
                     .state(Status::Running)
-                    .message("25 transitions of 25 transitions for one message are used"),
+                    .message("25 of 25 transitions for one message are used"),
             ],
         ),
         case(
@@ -301,7 +301,7 @@ fn tree_trips() -> Vec<Case> {
                 .at(5)
                 .count(1001, 1000)
                 .because("budget_exceeded")
-                .message("the session 's1' above this one has used 1001 tokens of 1000 tokens")],
+                .message("the session 's1' above this one has used 1001 of 1000 tokens")],
         ),
         case(
             "what a child used is missing to the parent",

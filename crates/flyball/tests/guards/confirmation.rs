@@ -224,8 +224,12 @@ fn confirmation_obeys_its_mode_as_far_as_it_is_safe() {
         let policy = only("confirmation", json!({"mode": mode}));
         History::under(policy).plan(&["t1"]).times(4, |history, _| history.answer("hm"))
     };
-    for mode in ["observe", "warn", "block", "staged"] {
-        let run = check(mode, &unclear(mode), &[trips("confirmation", "confirmation_aborted", Block).at(6)]);
+    for (mode, severity) in
+        [("observe", flyball::Severity::Observe), ("warn", Warn), ("block", Block), ("staged", Block)]
+    {
+        let run =
+            check(mode, &unclear(mode), &[trips("confirmation", "confirmation_aborted", severity).at(6)]);
+        // Whatever the mode: the plan is gone, because giving up means no.
         assert!(run.effects(6).contains(&"plan.aborted"));
     }
     check("halt", &unclear("halt"), &[trips("confirmation", "confirmation_aborted", Halt).at(6)]);

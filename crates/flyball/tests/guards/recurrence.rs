@@ -25,15 +25,14 @@ fn word(at: usize) -> String {
     char::from(b'a' + u8::try_from(at % 26).unwrap_or(0)).to_string().repeat(3)
 }
 
-/// Reading on and on, announced by the same sentence each time.
+/// Leafing to and fro in one file, announced by the same sentence each time.
 fn leaf(history: History, n: usize) -> History {
-    history.times(n, |history, i| {
-        history.says("Let me look at the next part of the file.").call(
-            "read_file",
-            json!({"path": "log", "offset": i * 100}),
-            ok(word(i)),
-        )
-    })
+    history.times(n, |history, i| part(history, i * 37 % 13 * 100, i))
+}
+
+fn part(history: History, from: usize, at: usize) -> History {
+    let args = json!({"path": "log", "view_range": [from + 1, from + 80]});
+    history.says("Let me look at another part of the file.").call("view_file", args, ok(word(at)))
 }
 
 fn must_trip() -> Vec<Case> {
@@ -64,7 +63,7 @@ fn must_trip() -> Vec<Case> {
                 .message("the same call of 'git_status' gave the same result 7 times, with nothing new written between")],
         ),
         case(
-            "leafing on, announced by the same sentence: warned at the eighth, refused at the thirteenth",
+            "leafing to and fro, announced by the same sentence: warned at the eighth, refused at the thirteenth",
             leaf(History::under(alone()), 13),
             [
                 trips("recurrence", "recurrence", Warn).at(24).count(8, 12),
@@ -118,14 +117,17 @@ fn must_not_trip() -> Vec<Case> {
             [quiet("recurrence")],
         ),
         case(
-            "leafing on, each time for a reason of its own",
+            "leafing to and fro, each time for a reason of its own",
             History::under(alone()).times(14, |history, i| {
-                history.says(&format!("I look for {}.", word(i))).call(
-                    "read_file",
-                    json!({"path": "log", "offset": i * 100}),
-                    ok(word(i)),
-                )
+                let from = i * 37 % 13 * 100;
+                let args = json!({"path": "log", "view_range": [from + 1, from + 80]});
+                history.says(&format!("I look for {}.", word(i))).call("view_file", args, ok(word(i)))
             }),
+            [quiet("recurrence")],
+        ),
+        case(
+            "a file read on from its beginning to its end, announced by the same sentence",
+            History::under(alone()).times(30, |history, i| part(history, i * 80, i)),
             [quiet("recurrence")],
         ),
         case(
@@ -133,7 +135,7 @@ fn must_not_trip() -> Vec<Case> {
             looks(looks(History::under(alone()), &LOOKS[..10]), "d"),
             [never("recurrence", Block)],
         ),
-        case("leafing on seven times", leaf(History::under(alone()), 7), [quiet("recurrence")]),
+        case("leafing to and fro seven times", leaf(History::under(alone()), 7), [quiet("recurrence")]),
     ]
 }
 

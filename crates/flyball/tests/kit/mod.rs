@@ -42,28 +42,21 @@ impl Rng {
     }
 }
 
-/// Sessions that know of each other (a root and its children), with their events in order.
-pub(crate) struct Family {
-    /// The events as lines of JSON.
-    pub(crate) lines: Vec<String>,
-}
-
-impl Family {
-    /// The events, read anew.
-    pub(crate) fn events(&self) -> Vec<Event> {
-        self.lines
-            .iter()
-            .map(|line| Event::from_json(line).unwrap_or_else(|e| panic!("{e}: {line}")))
-            .collect()
-    }
-}
-
-/// One random history: a policy for all, and families that do not know of each other.
+/// One random history: a policy for all, and families of sessions that do not know of each other. A family is a root
+/// with its children; its events are lines of JSON, in order.
 pub(crate) struct History {
     /// The policy that sessions start from.
     pub(crate) source: PolicySource,
     /// The families.
-    pub(crate) families: Vec<Family>,
+    pub(crate) families: Vec<Vec<String>>,
+}
+
+impl History {
+    /// The events of each family, read anew.
+    pub(crate) fn events(&self) -> Vec<Vec<Event>> {
+        let read = |line: &String| Event::from_json(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.families.iter().map(|lines| lines.iter().map(read).collect()).collect()
+    }
 }
 
 /// The policies that sessions start from; resolving them takes longer than a history, so it is done once.
@@ -161,7 +154,7 @@ struct Maker<'a> {
     place: &'static str,
 }
 
-fn family(rng: &mut Rng, number: u64) -> Family {
+fn family(rng: &mut Rng, number: u64) -> Vec<String> {
     let root = format!("s{number}");
     let mut sessions = vec![root.clone()];
     if rng.once_in(4) {
@@ -177,17 +170,17 @@ fn family(rng: &mut Rng, number: u64) -> Family {
         let child = json!({"type": "session.started", "session": maker.sessions[1], "parent": root});
         maker.push(child);
     }
-    let wanted = 8 + maker.rng.below(48) as usize;
+    let wanted = 8 + maker.rng.below(40) as usize;
     while maker.lines.len() < wanted {
         maker.block();
     }
-    Family { lines: maker.lines }
+    maker.lines
 }
 
 impl Maker<'_> {
     fn start(&mut self) {
         let mut event = json!({"type": "session.started"});
-        if self.rng.once_in(4) {
+        if self.rng.once_in(7) {
             event["policy"] = self.rng.pick(&policies()).clone();
         }
         if self.rng.once_in(2) {
@@ -291,7 +284,7 @@ impl Maker<'_> {
             map.insert("id".to_owned(), json!(format!("e{}", self.lines.len())));
         }
         if self.rng.once_in(5) {
-            let usage = json!({"tokens_in": self.rng.below(4_000), "tokens_out": self.rng.below(900), "cost_usd": 0.01});
+            let usage = json!({"tokens_in": self.rng.below(4_000), "tokens_out": self.rng.below(900), "cost_usd": 0.25});
             map.insert("usage".to_owned(), usage);
         }
         self.lines.push(Value::Object(map).to_string());
@@ -471,8 +464,8 @@ impl Maker<'_> {
 }
 
 /// All families in one order: each keeps its own order, who comes next is drawn.
-pub(crate) fn interleaved(families: &[Family], rng: &mut Rng) -> Vec<Event> {
-    let mut rest: Vec<_> = families.iter().map(|family| family.events().into_iter().peekable()).collect();
+pub(crate) fn interleaved<'a>(families: &'a [Vec<Event>], rng: &mut Rng) -> Vec<&'a Event> {
+    let mut rest: Vec<_> = families.iter().map(|events| events.iter().peekable()).collect();
     let mut all = Vec::new();
     loop {
         rest.retain_mut(|events| events.peek().is_some());

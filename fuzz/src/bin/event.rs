@@ -1,0 +1,5 @@
+//! The fuzz target `event`; what it checks is in `flyball_fuzz::events`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| flyball_fuzz::events::check(bytes));

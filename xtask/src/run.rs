@@ -1,0 +1,103 @@
+//! Runs commands: each is printed before it runs, and its output is shown as it comes and kept for counting.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Prints a line.
+pub(crate) fn say(line: &str) {
+    // A closed pipe is no reason to stop: the exit code still tells.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("xtask"), PathBuf::from);
+    own.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// How a command ended.
+pub(crate) struct Done {
+    pub(crate) ok: bool,
+    /// What it printed, standard output and standard error, line by line as they came.
+    pub(crate) output: String,
+}
+
+/// A command that runs in the repository's folder.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// `cargo` with arguments; the same cargo that started us.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
+}
+
+/// The command as a person would type it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut line = String::new();
+    for (key, value) in command.get_envs() {
+        if let Some(value) = value {
+            let value = value.to_string_lossy();
+            let quote = if value.contains(' ') { "'" } else { "" };
+            let _ = write!(line, "{}={quote}{value}{quote} ", key.to_string_lossy());
+        }
+    }
+    line.push_str(&program.to_string_lossy());
+    for arg in command.get_args() {
+        let _ = write!(line, " {}", arg.to_string_lossy());
+    }
+    line
+}
+
+/// Prints the command, runs it, and shows its output as it comes.
+pub(crate) fn run(command: Command) -> Result<Done, String> {
+    run_with(command, |_| true)
+}
+
+/// As [`run`], but shows only the lines that `wanted` chooses; all are kept.
+pub(crate) fn run_with(mut command: Command, wanted: fn(&str) -> bool) -> Result<Done, String> {
+    let line = shown(&command);
+    say(&format!("\n$ {line}"));
+    let start = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start `{line}`: {error}"))?;
+    let errors = child.stderr.take();
+    let other = std::thread::spawn(move || errors.map(|pipe| follow(pipe, wanted)).unwrap_or_default());
+    let mut output = child.stdout.take().map(|pipe| follow(pipe, wanted)).unwrap_or_default();
+    output.push_str(&other.join().unwrap_or_default());
+    let status = child.wait().map_err(|error| format!("`{line}` was lost: {error}"))?;
+    let took = start.elapsed().as_secs();
+    say(&format!("  {} after {took} s", if status.success() { "ok" } else { "FAILED" }));
+    Ok(Done { ok: status.success(), output })
+}
+
+fn follow(pipe: impl Read, wanted: fn(&str) -> bool) -> String {
+    let mut all = String::new();
+    let mut reader = BufReader::new(pipe);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
+        bytes.clear();
+        if wanted(&line) {
+            say(&line);
+        }
+        all.push_str(&line);
+        all.push('\n');
+    }
+    all
+}

@@ -1,0 +1,144 @@
+//! `cargo xtask test`: everything that must be green, and one honest line at the end.
+//!
+//! Tests are counted as their runner counts them. A step that is not a test runner counts as one; a runner that
+//! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
+
+use crate::run::{Done, cargo, run as run_command, say};
+use crate::{fuzz, outside, tools};
+
+/// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
+const SMOKE_RUNS: u64 = 20_000;
+/// Histories of the determinism tests with `--long`.
+const LONG_HISTORIES: &str = "100000";
+
+/// What came of all steps so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a step that is not a test runner.
+    pub(crate) fn step(&mut self, name: &str, done: Result<(), String>) {
+        match done {
+            Ok(()) => self.passed += 1,
+            Err(what) => {
+                self.failed += 1;
+                self.notes.push(format!("failed: {name}: {what}"));
+            }
+        }
+    }
+
+    /// Counts what a test runner counted.
+    fn tests(&mut self, name: &str, done: Result<Done, String>) {
+        let Done { ok, output } = match done {
+            Ok(done) => done,
+            Err(what) => return self.step(name, Err(what)),
+        };
+        let (passed, failed) = counts(&output);
+        self.passed += passed;
+        self.failed += failed;
+        if failed > 0 {
+            self.notes.push(format!("failed: {name}: {failed} tests"));
+        } else if !ok {
+            self.step(name, Err("it ended with an error and named no failed test".to_owned()));
+        } else if passed == 0 {
+            self.step(name, Err("it ran no tests".to_owned()));
+        }
+    }
+
+    fn skip(&mut self, what: String) {
+        self.notes.push(format!("skipped: {what}"));
+    }
+}
+
+fn all(long: bool) -> Tally {
+    let mut tally = Tally::default();
+    lints(&mut tally);
+    tests(&mut tally);
+    if long {
+        let mut command = cargo(&["test", "--release", "--package", "flyball", "--test", "determinism"]);
+        command.env("FLYBALL_HISTORIES", LONG_HISTORIES);
+        tally.tests("long determinism", run_command(command));
+    }
+    match tools::need("g++", "g++") {
+        Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),
+        Err(why) => tally.skip(format!("fuzz smoke: {why}")),
+    }
+    let built =
+        run_command(cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(outside::succeeded);
+    let usable = built.is_ok();
+    tally.step("release build", built);
+    if usable {
+        for why in outside::check(&mut tally) {
+            tally.skip(why);
+        }
+    }
+    tally
+}
+
+/// Runs the task and prints its closing line.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    let long = args.first().is_some_and(|arg| arg == "--long");
+    crate::no_more(args.get(usize::from(long)..).unwrap_or_default())?;
+    let tally = all(long);
+    say("");
+    for note in &tally.notes {
+        say(note);
+    }
+    say(&format!("{} passed, {} failed", tally.passed, tally.failed));
+    // The notes and the closing line have said it all.
+    if tally.failed == 0 { Ok(()) } else { Err(String::new()) }
+}
+
+fn lints(tally: &mut Tally) {
+    let format = tools::need_component("fmt", "rustfmt")
+        .and_then(|()| run_command(cargo(&["fmt", "--all", "--check"])))
+        .and_then(outside::succeeded);
+    tally.step("formatting", format);
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let clippy = tools::need_component("clippy", "clippy")
+        .and_then(|()| run_command(cargo(&clippy)))
+        .and_then(outside::succeeded);
+    tally.step("clippy", clippy);
+}
+
+fn tests(tally: &mut Tally) {
+    let workspace = match tools::find("cargo-nextest") {
+        Some(_) => cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]),
+        // Without --doc's own step it would run the documentation's examples twice.
+        None => cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]),
+    };
+    tally.tests("tests", run_command(workspace));
+    tally.tests("documentation", run_command(cargo(&["test", "--doc", "--package", "flyball"])));
+}
+
+/// Passed and failed tests, from the closing lines of `cargo nextest` and `cargo test`.
+pub(crate) fn counts(output: &str) -> (u64, u64) {
+    let mut all = (0, 0);
+    for line in output.lines().map(str::trim_start) {
+        if !(line.starts_with("Summary [") || line.starts_with("test result:")) {
+            continue;
+        }
+        for (at, word) in words(line).enumerate() {
+            let before = at.checked_sub(1).and_then(|at| words(line).nth(at));
+            let number = before.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+            match word {
+                "passed" => all.0 += number,
+                "failed" | "timed" | "exec" => all.1 += number,
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split([' ', ',', ';', ':', '.']).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+#[path = "test_tests.rs"]
+mod tests_of_counting;

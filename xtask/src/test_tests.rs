@@ -1,0 +1,38 @@
+//! The closing line is honest only if the runners' own lines are read right.
+
+use super::{Tally, counts};
+use crate::run::Done;
+
+#[test]
+fn the_lines_of_both_runners_are_counted() {
+    let cases = [
+        ("     Summary [   1.234s] 123 tests run: 123 passed, 1 skipped", (123, 0)),
+        ("     Summary [   0.5s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 0 skipped", (6, 3)),
+        (
+            "test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s",
+            (4, 0),
+        ),
+        ("test result: ok. 4 passed; 0 failed;\ntest result: FAILED. 2 passed; 3 failed; 0 ignored", (6, 3)),
+        ("test a_thing_that_1 passed ... ok\n7 passed, said somebody", (0, 0)),
+        ("", (0, 0)),
+    ];
+    for (output, wanted) in cases {
+        assert_eq!(counts(output), wanted, "{output}");
+    }
+}
+
+#[test]
+fn a_runner_that_counts_nothing_is_a_failure() {
+    let cases = [
+        (false, "error: could not compile", 1),
+        (true, "", 1),
+        (false, "test result: ok. 3 passed; 0 failed", 1),
+        (false, "test result: FAILED. 3 passed; 2 failed", 2),
+        (true, "test result: ok. 3 passed; 0 failed", 0),
+    ];
+    for (ok, output, failed) in cases {
+        let mut tally = Tally::default();
+        tally.tests("x", Ok(Done { ok, output: output.to_owned() }));
+        assert_eq!(tally.failed, failed, "{ok} {output}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Programs that cargo does not bring: looks for them, and installs them where we may.
+
+use crate::run::{command, run};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where a program is, if it is there.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Makes sure that a program is there: with root by `apt-get`, else by saying what to install.
+///
+/// # Errors
+/// If it is not there and could not be installed; the text says what to do.
+pub(crate) fn need(program: &str, package: &str) -> Result<(), String> {
+    if find(program).is_some() {
+        return Ok(());
+    }
+    if is_root() && find("apt-get").is_some() {
+        let install = || run(command("apt-get", &["install", "-y", "--no-install-recommends", package]));
+        // A fresh container has no package lists yet.
+        if !install()?.ok && run(command("apt-get", &["update"]))?.ok {
+            install()?;
+        }
+    }
+    match find(program) {
+        Some(_) => Ok(()),
+        None => Err(format!("`{program}` is missing; install it, for example: apt-get install {package}")),
+    }
+}
+
+/// Makes sure that a part of the Rust toolchain is there.
+///
+/// # Errors
+/// If it is not; the text says what to do.
+pub(crate) fn need_component(subcommand: &str, component: &str) -> Result<(), String> {
+    let there = crate::run::cargo(&[subcommand, "--version"]).output().is_ok_and(|out| out.status.success());
+    if there {
+        return Ok(());
+    }
+    Err(format!("`cargo {subcommand}` is missing; install it: rustup component add {component}"))
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
