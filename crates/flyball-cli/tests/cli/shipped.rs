@@ -47,12 +47,13 @@ fn every_guard_trips_through_the_command_line() {
 #[test]
 fn no_guard_trips_on_what_must_be_left_alone() {
     for file in fixtures("guards", ".quiet.jsonl") {
+        let name = file.to_string_lossy().into_owned();
+        // A first failed attempt, or an answer that cannot be read, is told to the model: that is no refusal.
+        let told = name.contains("retry") || name.contains("validation");
         for line in replayed(&file) {
-            assert!(
-                line.contains(r#""decision":"allow""#) || line.contains(r#""trips":[]"#),
-                "{}: {line}",
-                file.display()
-            );
+            let allowed =
+                line.contains(r#""decision":"allow""#) || (told && line.contains(r#""decision":"warn""#));
+            assert!(allowed, "{name}: {line}");
         }
     }
 }
