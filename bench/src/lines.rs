@@ -9,15 +9,15 @@ pub(crate) const PREPARED: usize = 2_000;
 /// Milliseconds between two events: ten thousand of them stay far below every limit on time.
 const GAP_MS: usize = 100;
 
-/// The two lines of one call. `number` is unique in the session; `content` decides what is asked and answered.
-pub(crate) fn pair(number: usize, content: usize) -> [String; 2] {
+/// The two lines of one call. `number` is unique in the session; `asked` decides what is asked, `told` the answer.
+pub(crate) fn pair(number: usize, asked: usize, told: usize) -> [String; 2] {
     let at = 1_763_200_000_000 + 2 * number * GAP_MS;
     let requested = json!({
         "type": "tool.requested", "session": "bench", "at": at, "node": "coder", "round": number,
         "call": format!("call_{number:08}"), "tool": "bash",
         "args": {
             "command": format!(
-                "cd services/billing && python -m pytest -q tests/test_invoice_{content}.py -k 'rounding or tax' --maxfail=5"
+                "cd services/billing && python -m pytest -q tests/test_invoice_{asked}.py -k 'rounding or tax' --maxfail=5"
             ),
             "description": "Run the invoice tests after the change to rounding",
             "timeout_ms": 120_000,
@@ -25,7 +25,7 @@ pub(crate) fn pair(number: usize, content: usize) -> [String; 2] {
     });
     let finished = json!({
         "type": "tool.finished", "session": "bench", "at": at + GAP_MS, "node": "coder", "round": number,
-        "call": format!("call_{number:08}"), "ok": true, "output": output(content), "duration_ms": 1_840,
+        "call": format!("call_{number:08}"), "ok": true, "output": output(told), "duration_ms": 1_840,
     });
     [requested.to_string(), finished.to_string()]
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 #[test]
 fn arguments_have_about_200_bytes_and_results_about_1_kb() {
     for content in [0, 1, 500, 9_999] {
-        let [requested, finished] = pair(content, content);
+        let [requested, finished] = pair(content, content, content);
         let requested: Value = serde_json::from_str(&requested).unwrap();
         assert!((180..=240).contains(&requested["args"].to_string().len()), "{}", requested["args"]);
         assert!((950..=1_250).contains(&output(content).len()), "{}", output(content).len());
@@ -17,7 +17,7 @@ fn arguments_have_about_200_bytes_and_results_about_1_kb() {
 
 #[test]
 fn the_lines_are_events() {
-    for line in pair(3, 3) {
+    for line in pair(3, 3, 3) {
         assert_eq!(Event::from_json(&line).map(|event| event.session), Ok("bench".to_owned()));
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The modes by name.
-pub(crate) const NAMES: [&str; 8] =
-    ["parse", "parse-value", "hash", "step", "step-rule", "near-loop", "loop", "encode"];
+pub(crate) const NAMES: [&str; 9] =
+    ["parse", "parse-value", "hash", "step", "step-again", "step-rule", "near-loop", "loop", "encode"];
 
 /// Everything on, and the loop guards told to report only, so that a loop goes on for as long as it is measured.
 const LOOP: &str = "preset: workflow\nguards: {repetition: {mode: observe}, cycle: {mode: observe}, \
@@ -27,27 +27,33 @@ const LOOP_PERIOD: usize = 3;
 /// In mode `near-loop`: so many new calls, of which the last few are then made once more.
 const NEW_CALLS: usize = 12;
 const REPEATED: usize = 3;
+/// How many commands take turns in mode `step-again`.
+const COMMANDS: usize = 40;
 
 /// Runs a mode; returns how many of its decisions were not `allow`.
 pub(crate) fn run(mode: &str, pairs: usize, history: usize) -> Result<u64, Box<dyn Error>> {
-    let fresh = |number: usize| number;
+    let fresh = |number: usize| (number, number);
     match mode {
         "parse" => over_lines(pairs, parse_typed),
         "parse-value" => over_lines(pairs, parse_value),
         "hash" => hash(pairs),
         "step" => steps("preset: workflow\n", pairs, history, fresh),
+        // A few commands in turn, each with a new result every time, as when an agent edits and tests: the results of
+        // known calls are normalised, those of new calls need not be.
+        "step-again" => steps("preset: workflow\n", pairs, history, |number| (number % COMMANDS, number)),
         "step-rule" => steps(RULE, pairs, history, fresh),
         "near-loop" => steps("preset: workflow\n", pairs, history, nearly),
-        "loop" => steps(LOOP, pairs, history, |number| number % LOOP_PERIOD),
+        "loop" => steps(LOOP, pairs, history, |number| (number % LOOP_PERIOD, number % LOOP_PERIOD)),
         "encode" => encode(pairs, history),
         other => Err(format!("no mode '{other}'").into()),
     }
 }
 
 /// Always on the way to a loop, never there.
-const fn nearly(number: usize) -> usize {
+const fn nearly(number: usize) -> (usize, usize) {
     let (block, at) = (number / (NEW_CALLS + REPEATED), number % (NEW_CALLS + REPEATED));
-    block * NEW_CALLS + if at < NEW_CALLS { at } else { at - REPEATED }
+    let content = block * NEW_CALLS + if at < NEW_CALLS { at } else { at - REPEATED };
+    (content, content)
 }
 
 /// A request as a user of the JSON library would write it down.
@@ -116,7 +122,7 @@ pub(crate) fn measured(
 }
 
 fn prepared_lines() -> Vec<[String; 2]> {
-    (0..PREPARED).map(|number| pair(number, number)).collect()
+    (0..PREPARED).map(|number| pair(number, number, number)).collect()
 }
 
 fn over_lines(
@@ -144,8 +150,8 @@ fn hash(pairs: usize) -> Result<u64, Box<dyn Error>> {
     })
 }
 
-fn events(number: usize, content: usize) -> Result<[Event; 2], flyball::Error> {
-    let [requested, finished] = pair(number, content);
+fn events(number: usize, (asked, told): (usize, usize)) -> Result<[Event; 2], flyball::Error> {
+    let [requested, finished] = pair(number, asked, told);
     Ok([Event::from_json(&requested)?, Event::from_json(&finished)?])
 }
 
@@ -160,7 +166,7 @@ fn steps(
     policy: &str,
     pairs: usize,
     history: usize,
-    content: impl Fn(usize) -> usize,
+    content: impl Fn(usize) -> (usize, usize),
 ) -> Result<u64, Box<dyn Error>> {
     let before = history / 2;
     let mut session = session(policy)?;
@@ -187,7 +193,7 @@ fn steps(
 fn encode(pairs: usize, history: usize) -> Result<u64, Box<dyn Error>> {
     let mut session = session("preset: workflow\n")?;
     for number in 0..history / 2 {
-        for event in events(number, number)? {
+        for event in events(number, (number, number))? {
             session.step(&event)?;
         }
     }

@@ -14,7 +14,7 @@ fn the_loop_is_reported() {
     let mut session = session(LOOP).unwrap();
     let mut trips = 0;
     for number in 0..60 {
-        for event in events(number, number % LOOP_PERIOD).unwrap() {
+        for event in events(number, (number % LOOP_PERIOD, number % LOOP_PERIOD)).unwrap() {
             trips += session.step(&event).unwrap().trips.len();
         }
     }

@@ -115,21 +115,26 @@ fn tests(tally: &mut Tally) {
     tally.tests("documentation", run_command(cargo(&["test", "--doc", "--package", "flyball"])));
 }
 
-/// Passed and failed tests, from the closing lines of `cargo nextest` and `cargo test`.
+/// Passed and failed tests, from the closing lines of `cargo nextest` or `cargo test`.
+///
+/// nextest shows the output of a failed test, which holds a closing line of its own: where nextest has summed up,
+/// only its sum counts.
 pub(crate) fn counts(output: &str) -> (u64, u64) {
+    let of =
+        |start: &str| output.lines().filter(|line| line.starts_with(start)).map(count).collect::<Vec<_>>();
+    let summary = of("     Summary [");
+    let lines = if summary.is_empty() { of("test result:") } else { summary };
+    lines.iter().fold((0, 0), |all, line| (all.0 + line.0, all.1 + line.1))
+}
+
+fn count(line: &str) -> (u64, u64) {
     let mut all = (0, 0);
-    for line in output.lines().map(str::trim_start) {
-        if !(line.starts_with("Summary [") || line.starts_with("test result:")) {
-            continue;
-        }
-        for (at, word) in words(line).enumerate() {
-            let before = at.checked_sub(1).and_then(|at| words(line).nth(at));
-            let number = before.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-            match word {
-                "passed" => all.0 += number,
-                "failed" | "timed" | "exec" => all.1 += number,
-                _ => {}
-            }
+    for (number, word) in words(line).zip(words(line).skip(1)) {
+        let number = number.parse::<u64>().unwrap_or(0);
+        match word {
+            "passed" => all.0 += number,
+            "failed" | "timed" | "exec" => all.1 += number,
+            _ => {}
         }
     }
     all

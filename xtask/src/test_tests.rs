@@ -13,6 +13,11 @@ fn the_lines_of_both_runners_are_counted() {
             (4, 0),
         ),
         ("test result: ok. 4 passed; 0 failed;\ntest result: FAILED. 2 passed; 3 failed; 0 ignored", (6, 3)),
+        (
+            "    test result: FAILED. 0 passed; 1 failed; 0 ignored\n     Summary [   0.1s] 9 tests run: 8 passed, 1 failed",
+            (8, 1),
+        ),
+        ("    test result: FAILED. 0 passed; 1 failed; shown by a test about tests", (0, 0)),
         ("test a_thing_that_1 passed ... ok\n7 passed, said somebody", (0, 0)),
         ("", (0, 0)),
     ];

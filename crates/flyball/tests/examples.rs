@@ -186,11 +186,18 @@ fn the_pages_show_what_really_comes_out() {
         let decisions = replay(name);
         for line in page.lines() {
             let mut words = line.split_whitespace();
-            let (Some("event"), Some(Ok(seq)), Some(severity)) =
-                (words.next(), words.next().map(str::parse::<u64>), words.next())
-            else {
+            let (Some("event"), Some(Ok(seq)), Some(severity)) = (
+                words.next(),
+                words.next().and_then(|seq| seq.split('–').next()).map(str::parse::<u64>),
+                words.next(),
+            ) else {
                 continue;
             };
+            if severity == "do" {
+                let done = |decision: &Decision| decision.seq == seq && !decision.effects.is_empty();
+                assert!(decisions.iter().any(done), "{name}: {line}");
+                continue;
+            }
             let severity = match severity {
                 "warn" => Severity::Warn,
                 "block" => Severity::Block,
