@@ -102,6 +102,14 @@ impl<'de, V: Default + Deserialize<'de>, const N: usize> Deserialize<'de> for Ke
     }
 }
 
+/// Adds to a list of at most `most` elements; the oldest gives way.
+pub(crate) fn keep<T>(list: &mut Vec<T>, element: T, most: usize) {
+    if list.len() >= most {
+        list.remove(0);
+    }
+    list.push(element);
+}
+
 /// Cuts a text to at most `bytes` bytes, between characters.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {

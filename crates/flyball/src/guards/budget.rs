@@ -4,13 +4,14 @@
 //! are capacities, refused before the act. A used-up budget halts, and a release raises it by a bounded step. A child
 //! session draws on what its parents have left.
 
+use super::budget_line::{Line, Tripped, raised_key, sentence, share};
 use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity, Trip};
+use crate::decision::{HaltReason, Severity};
 use crate::event::{Kind, Origin, Usage};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{NAME_BYTES, NODES};
+use crate::limits::NODES;
 use crate::policy::Mode;
-use crate::window::{Keyed, cut};
+use crate::window::{Keyed, keep};
 use serde::{Deserialize, Serialize};
 
 /// A session above this one in the tree, as far as its budget is concerned.
@@ -68,60 +69,6 @@ pub(crate) struct Budget {
 
 const WARNED: usize = 32;
 
-/// A budget that stopped the session, as a release needs to know it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tripped {
-    scope: String,
-    name: String,
-    /// The node, loop or session it belongs to.
-    whose: String,
-    limit: u64,
-    used: u64,
-}
-
-impl Tripped {
-    /// What a trip says of its budget.
-    pub(crate) fn of(trip: &Trip) -> Option<Self> {
-        let budget = trip.budget.as_ref()?;
-        let whose =
-            trip.scope.get(&budget.scope).filter(|whose| **whose != budget.name).cloned().unwrap_or_default();
-        let whose = cut(&whose, NAME_BYTES).to_owned();
-        Some(Tripped {
-            scope: budget.scope.clone(),
-            name: budget.name.clone(),
-            whose,
-            limit: budget.limit,
-            used: budget.used,
-        })
-    }
-}
-
-/// One budget as it stands.
-struct Line<'a> {
-    scope: &'a str,
-    name: &'a str,
-    reason: &'a str,
-    limit: Option<u64>,
-    used: u64,
-    /// The node, loop or session it belongs to.
-    whose: &'a str,
-    /// A count is refused before it is exceeded; an amount is noticed after.
-    count: bool,
-    severity: Severity,
-}
-
-impl Line<'_> {
-    /// What is remembered when this was told, so that it is told once.
-    fn key(&self, stage: u8) -> Fingerprint {
-        let whose = Fingerprint::of_text(self.whose).with(Fingerprint::of(&[stage]));
-        Fingerprint::of_text(self.scope).with(Fingerprint::of_text(self.name)).with(whose)
-    }
-}
-
-fn raised_key(scope: &str, name: &str, whose: &str) -> Fingerprint {
-    Fingerprint::of_text(scope).with(Fingerprint::of_text(name)).with(Fingerprint::of_text(whose))
-}
-
 impl Budget {
     fn limit(&self, line: &Line<'_>) -> Option<u64> {
         if self.raised.is_empty() {
@@ -178,90 +125,39 @@ impl Budget {
 
     fn amounts(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
         let session = &cx.policy.budgets.session;
-        let amount = |name, reason, limit, used| Line {
-            scope: "session",
-            name,
-            reason,
-            limit,
-            used,
-            whose: "",
-            count: false,
-            severity: Severity::Halt,
-        };
-        self.look(cx, &amount("runtime_ms", "max_runtime", session.runtime_ms, cx.active_ms), trips, warned);
-        self.look(cx, &amount("wall_ms", "max_runtime", session.wall_ms, cx.wall_ms), trips, warned);
-        self.look(cx, &amount("tokens", "max_tokens", session.tokens, self.used.tokens()), trips, warned);
-        self.look(
-            cx,
-            &amount("cost_micro_usd", "max_cost", session.cost_micro_usd, self.used.cost_micro_usd),
-            trips,
-            warned,
-        );
-        self.turn_and_loops(cx, trips, warned);
+        let mut look = |line: Line<'_>| self.look(cx, &line, trips, warned);
+        let amount = |name, reason| Line::amount("session", name, reason);
+        look(amount("runtime_ms", "max_runtime").uses(cx.active_ms, session.runtime_ms));
+        look(amount("wall_ms", "max_runtime").uses(cx.wall_ms, session.wall_ms));
+        look(amount("tokens", "max_tokens").uses(self.used.tokens(), session.tokens));
+        look(amount("cost_micro_usd", "max_cost").uses(self.used.cost_micro_usd, session.cost_micro_usd));
         for above in cx.family.ancestors.iter().take(crate::limits::TREE_DEPTH) {
-            let line = |name, reason, limit, used| Line {
-                scope: "tree",
-                name,
-                reason,
-                limit,
-                used,
-                whose: &above.session,
-                count: false,
-                severity: Severity::Halt,
-            };
-            self.look(cx, &line("tokens", "max_tokens", above.tokens, above.used.tokens()), trips, warned);
-            self.look(
-                cx,
-                &line("cost_micro_usd", "max_cost", above.cost_micro_usd, above.used.cost_micro_usd),
-                trips,
-                warned,
-            );
+            let amount = |name, reason| Line::amount("tree", name, reason).of(&above.session);
+            look(amount("tokens", "max_tokens").uses(above.used.tokens(), above.tokens));
+            look(amount("cost_micro_usd", "max_cost").uses(above.used.cost_micro_usd, above.cost_micro_usd));
         }
+        self.turn_and_loops(cx, trips, warned);
     }
 
     fn turn_and_loops(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
         let budgets = &cx.policy.budgets;
+        let mut look = |line: Line<'_>| self.look(cx, &line, trips, warned);
         if let Some(turn) = &self.turn {
             let told = match &cx.event.kind {
                 Kind::TurnFinished { duration_ms, .. } => duration_ms.unwrap_or(0),
                 _ => 0,
             };
             let elapsed = cx.now.saturating_sub(turn.started).max(told);
-            let line = |name, reason, limit, used| Line {
-                scope: "turn",
-                name,
-                reason,
-                limit,
-                used,
-                whose: cx.event.node.as_deref().unwrap_or(""),
-                count: false,
-                severity: Severity::Halt,
-            };
-            self.look(
-                cx,
-                &line("timeout_ms", "turn_timeout", budgets.turn.timeout_ms, elapsed),
-                trips,
-                warned,
-            );
-            self.look(cx, &line("tokens", "max_tokens", budgets.turn.tokens, turn.tokens), trips, warned);
+            let node = cx.event.node.as_deref().unwrap_or("");
+            let amount = |name, reason| Line::amount("turn", name, reason).of(node);
+            look(amount("timeout_ms", "turn_timeout").uses(elapsed, budgets.turn.timeout_ms));
+            look(amount("tokens", "max_tokens").uses(turn.tokens, budgets.turn.tokens));
         }
         for (shape, used) in cx.flow.loops_here() {
-            let line = |name, limit, used| Line {
-                scope: "loop",
-                name,
-                reason: if name == "cost_micro_usd" { "max_cost" } else { "max_runtime" },
-                limit,
-                used,
-                whose: &shape.id,
-                count: false,
-                severity: Severity::Halt,
-            };
-            self.look(cx, &line("runtime_ms", budgets.loops.runtime_ms, used.runtime_ms), trips, warned);
-            self.look(
-                cx,
-                &line("cost_micro_usd", budgets.loops.cost_micro_usd, used.cost_micro_usd),
-                trips,
-                warned,
+            let amount = |name, reason| Line::amount("loop", name, reason).of(&shape.id);
+            look(amount("runtime_ms", "max_runtime").uses(used.runtime_ms, budgets.loops.runtime_ms));
+            look(
+                amount("cost_micro_usd", "max_cost").uses(used.cost_micro_usd, budgets.loops.cost_micro_usd),
             );
         }
     }
@@ -269,99 +165,29 @@ impl Budget {
     /// The capacities that an act would draw on.
     fn counts(&self, cx: &Cx<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
         let budgets = &cx.policy.budgets;
-        let line = |scope, name, reason, limit, used, severity| Line {
-            scope,
-            name,
-            reason,
-            limit,
-            used,
-            whose: "",
-            count: true,
-            severity,
-        };
+        let mut look = |line: Line<'_>| self.look(cx, &line, trips, warned);
         match &cx.event.kind {
             Kind::TurnStarted {} => {
-                self.look(
-                    cx,
-                    &line("session", "turns", "max_turns", budgets.session.turns, self.turns, Severity::Halt),
-                    trips,
-                    warned,
-                );
+                look(Line::count("session", "turns", "max_turns").uses(self.turns, budgets.session.turns));
                 if let Some(node) = cx.event.node.as_deref() {
                     self.node_counts(cx, node, trips, warned);
                 }
             }
             Kind::ToolRequested { .. } => {
-                let used = self.iterations;
                 if cx.facts.new_answer {
-                    self.look(
-                        cx,
-                        &line(
-                            "session",
-                            "iterations",
-                            "max_iterations",
-                            budgets.session.iterations,
-                            used,
-                            Severity::Halt,
-                        ),
-                        trips,
-                        warned,
-                    );
+                    let line = Line::count("session", "iterations", "max_iterations");
+                    look(line.uses(self.iterations, budgets.session.iterations));
                 }
-                self.look(
-                    cx,
-                    &line(
-                        "session",
-                        "tool_calls",
-                        "max_steps",
-                        budgets.session.tool_calls,
-                        self.calls,
-                        Severity::Halt,
-                    ),
-                    trips,
-                    warned,
-                );
-                self.look(
-                    cx,
-                    &line(
-                        "message",
-                        "tool_calls",
-                        "max_steps",
-                        budgets.message.tool_calls,
-                        self.message_calls,
-                        Severity::Block,
-                    ),
-                    trips,
-                    warned,
-                );
+                let calls = |scope| Line::count(scope, "tool_calls", "max_steps");
+                look(calls("session").uses(self.calls, budgets.session.tool_calls));
+                look(calls("message").uses(self.message_calls, budgets.message.tool_calls));
             }
             Kind::TransitionRequested { .. } => {
-                self.look(
-                    cx,
-                    &line(
-                        "message",
-                        "transitions",
-                        "max_steps",
-                        budgets.message.transitions,
-                        self.message_transitions,
-                        Severity::Block,
-                    ),
-                    trips,
-                    warned,
-                );
+                let line = Line::count("message", "transitions", "max_steps");
+                look(line.uses(self.message_transitions, budgets.message.transitions));
                 if let Some((shape, used)) = cx.flow.closes(cx.event) {
-                    let line = Line {
-                        whose: &shape.id,
-                        ..line(
-                            "loop",
-                            "iterations",
-                            "max_cycle_iterations",
-                            budgets.loops.iterations,
-                            used.iterations,
-                            Severity::Halt,
-                        )
-                    };
-                    self.look(cx, &line, trips, warned);
+                    let line = Line::count("loop", "iterations", "max_cycle_iterations").of(&shape.id);
+                    look(line.uses(used.iterations, budgets.loops.iterations));
                 }
             }
             _ => {}
@@ -377,18 +203,10 @@ impl Budget {
         };
         let unused = NodeUse::default();
         let used = self.nodes.get(Fingerprint::of_text(node)).unwrap_or(&unused);
-        let line = |name, limit, used| Line {
-            scope: "node",
-            name,
-            reason: "node_budget",
-            limit,
-            used,
-            whose: node,
-            count: true,
-            severity: Severity::Halt,
-        };
-        self.look(cx, &line("turns", turns, u64::from(used.turns)), trips, warned);
-        self.look(cx, &line("runtime_ms", budget.runtime_ms, used.runtime_ms), trips, warned);
+        let mut look = |line: Line<'_>| self.look(cx, &line, trips, warned);
+        let count = |name| Line::count("node", name, "node_budget").of(node);
+        look(count("turns").uses(u64::from(used.turns), turns));
+        look(count("runtime_ms").uses(used.runtime_ms, budget.runtime_ms));
     }
 
     fn use_up(&mut self, cx: &Cx<'_>) {
@@ -451,52 +269,8 @@ impl Budget {
 
     fn remember(&mut self, warned: Vec<Fingerprint>) {
         for key in warned {
-            if self.warned.len() == WARNED {
-                self.warned.remove(0);
-            }
-            self.warned.push(key);
+            keep(&mut self.warned, key, WARNED);
         }
-    }
-}
-
-/// How much of a budget is used, with its unit, for a sentence.
-fn share(name: &str, used: u64, limit: u64) -> String {
-    let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000);
-    match name {
-        "runtime_ms" | "wall_ms" | "timeout_ms" => format!("{} of {}", duration(used), duration(limit)),
-        "cost_micro_usd" => format!("{} of {}", dollars(used), dollars(limit)),
-        "tool_calls" => format!("{used} of {limit} tool calls"),
-        other => format!("{used} of {limit} {other}"),
-    }
-}
-
-/// A duration in the two largest units that say something.
-pub(crate) fn duration(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0 => format!("{ms}ms"),
-        1..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{}m", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-fn sentence(line: &Line<'_>, limit: u64) -> String {
-    let share = share(line.name, line.used, limit);
-    match (line.scope, line.name) {
-        ("session", "runtime_ms" | "wall_ms") => {
-            format!("session terminated: max runtime exceeded ({})", duration(limit))
-        }
-        ("session", _) => format!("the session has used {share}"),
-        ("turn", "timeout_ms") => format!("the turn took {share}"),
-        ("turn", _) => format!("the turn has used {share}"),
-        ("node", _) => format!("node '{}' has used {share}", line.whose),
-        ("loop", "iterations") => {
-            format!("loop {} has gone round {} of {limit} times", line.whose, line.used)
-        }
-        ("loop", _) => format!("loop {} has used {share}", line.whose),
-        ("message", _) => format!("{share} for one message are used"),
-        _ => format!("the session '{}' above this one has used {share}", line.whose),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Cx, Draft, Guard, Trips, ladder};
 use crate::decision::{HaltReason, Severity};
 use crate::event::{Denier, Kind};
 use crate::policy::Denial as Limits;
-use crate::window::Keyed;
+use crate::window::{Keyed, keep};
 use serde::{Deserialize, Serialize};
 
 const ACTIONS: usize = 32;
@@ -70,10 +70,7 @@ impl Guard for Denial {
                 let times = self.actions.entry(call.call);
                 *times = times.saturating_add(1);
                 let times = u64::from(*times);
-                if self.events.len() == EVENTS {
-                    self.events.remove(0);
-                }
-                self.events.push(cx.seq);
+                keep(&mut self.events, cx.seq, EVENTS);
                 let limits = &cx.limits.denial;
                 if !limits.mode.is_on() {
                     return;

@@ -7,6 +7,7 @@
 use crate::event::Numbers;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::CallFacts;
+use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
 /// How many covered ranges are remembered.
@@ -109,10 +110,7 @@ impl Drift {
         if self.covered.iter().any(known) {
             self.revisits = self.revisits.saturating_add(1);
         } else {
-            if self.covered.len() == RANGES {
-                self.covered.remove(0);
-            }
-            self.covered.push((low, high));
+            keep(&mut self.covered, (low, high), RANGES);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::{CallFacts, ResultFacts};
 use crate::policy::ErrorStreak as Limits;
+use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
 /// How often the very same call may fail in the very same way.
@@ -66,10 +67,7 @@ impl ErrorStreak {
         self.any = self.any.saturating_add(u32::from(!result.bare && !same_round));
         self.error = result.result;
         self.pair = result.pair;
-        if self.events.len() == EVENTS {
-            self.events.remove(0);
-        }
-        self.events.push(cx.seq);
+        keep(&mut self.events, cx.seq, EVENTS);
     }
 
     fn judge(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {

@@ -10,7 +10,7 @@ use crate::event::{Check, Kind, normalised};
 use crate::fingerprint::Fingerprint;
 use crate::limits::GATE_ITEMS;
 use crate::policy::{Gate as Limits, GateOrder, Unverified};
-use crate::window::{Keyed, cut};
+use crate::window::{Keyed, cut, keep};
 use serde::{Deserialize, Serialize};
 
 const EVENTS: usize = 16;
@@ -80,10 +80,65 @@ impl Gate {
         let failure = failure_fingerprint(checks);
         self.same = if failure == self.failure { self.same.saturating_add(1) } else { 1 };
         self.failure = failure;
-        if self.events.len() == EVENTS {
-            self.events.remove(0);
+        keep(&mut self.events, cx.seq, EVENTS);
+        let worst = self.count_items(checks);
+        let name = blocker(checks, limits).map_or("unknown", |check| cut(&check.name, 48));
+        let shown: Vec<String> = checks
+            .iter()
+            .filter(|check| failed(check))
+            .take(8)
+            .map(|check| cut(&check.name, 48).to_owned())
+            .collect();
+        let draft = self
+            .verdict(limits, name, worst, request)
+            .scope("gate", name)
+            .scope("request", cut(request, 48))
+            .events(self.events.clone())
+            .block(1, u64::from(self.same), vec![failure])
+            .names(shown)
+            .actions(&["fix_the_failing_check", "switch_to_interactive", "raise_budget"]);
+        trips.add(limits.mode, draft);
+    }
+
+    /// Which of the limits is reached first; none of them: the completion is refused and may be tried again.
+    fn verdict(&self, limits: &Limits, name: &str, worst: Option<(&str, u64)>, request: &str) -> Draft {
+        let (attempts, same) = (u64::from(self.attempts), u64::from(self.same));
+        let halt = |reason: &str, message: String| Draft::new("gate", reason, Severity::Halt, message);
+        if let Some(((item, blocks), limit)) =
+            worst.zip(limits.item_blocks).filter(|((_, blocks), most)| blocks >= most)
+        {
+            let item = cut(item, 48);
+            return halt("loop_thrashing", format!("'{item}' blocked the completion {blocks} times"))
+                .count(blocks, limit)
+                .scope("item", item)
+                .halts_as(HaltReason::Stalled);
         }
-        self.events.push(cx.seq);
+        if let Some(limit) = limits.same_failure.filter(|limit| same >= *limit) {
+            let message = format!("the same failure of '{name}' blocked the completion {same} times");
+            return halt("repeated_error", message).count(same, limit).halts_as(HaltReason::RepeatedError);
+        }
+        if let Some(limit) = limits.attempts.filter(|limit| attempts >= *limit) {
+            let message = format!("the completion was blocked {attempts} times");
+            return halt("quality_gate_exhausted", message)
+                .count(attempts, limit)
+                .halts_as(HaltReason::RepeatedError);
+        }
+        let limit = limits.attempts.unwrap_or(0);
+        let message = format!("completion blocked by {name}");
+        let draft =
+            Draft::new("gate", "quality_gate_blocked", Severity::Block, message).count(attempts, limit);
+        // Without backpressure the completion is refused all the same, but the model is not told why.
+        if !limits.backpressure {
+            return draft;
+        }
+        let (request, left) = (super::validation::plain(request, 60), limit.saturating_sub(attempts));
+        draft.feedback(format!(
+            "Your `{request}` request was blocked: {name} failed. Fix that first; {left} attempts are left."
+        ))
+    }
+
+    /// Counts a refusal for each failed item of a checklist, and names the one with the most.
+    fn count_items<'a>(&mut self, checks: &'a [Check]) -> Option<(&'a str, u64)> {
         let mut worst: Option<(&str, u64)> = None;
         for check in checks.iter().filter(|check| failed(check) && !GATES.contains(&check.name.as_str())) {
             let blocks = self.items.entry(Fingerprint::of_text(&check.name));
@@ -92,75 +147,7 @@ impl Gate {
                 worst = Some((&check.name, u64::from(*blocks)));
             }
         }
-        let name = blocker(checks, limits).map_or("unknown", |check| cut(&check.name, 48));
-        let base = |reason: &str, severity: Severity, message: String, count: u64, limit: u64| {
-            Draft::new("gate", reason, severity, message)
-                .count(count, limit)
-                .scope("gate", name)
-                .scope("request", cut(request, 48))
-                .events(self.events.clone())
-                .block(1, u64::from(self.same), vec![failure])
-                .names(
-                    checks
-                        .iter()
-                        .filter(|check| failed(check))
-                        .take(8)
-                        .map(|check| cut(&check.name, 48).to_owned())
-                        .collect(),
-                )
-        };
-        let attempts = u64::from(self.attempts);
-        let same = u64::from(self.same);
-        let draft = if let Some((item, blocks)) =
-            worst.filter(|(_, blocks)| limits.item_blocks.is_some_and(|most| *blocks >= most))
-        {
-            base(
-                "loop_thrashing",
-                Severity::Halt,
-                format!("'{}' blocked the completion {blocks} times", cut(item, 48)),
-                blocks,
-                limits.item_blocks.unwrap_or(0),
-            )
-            .scope("item", cut(item, 48))
-            .halts_as(HaltReason::Stalled)
-        } else if let Some(limit) = limits.same_failure.filter(|limit| same >= *limit) {
-            base(
-                "repeated_error",
-                Severity::Halt,
-                format!("the same failure of '{name}' blocked the completion {same} times"),
-                same,
-                limit,
-            )
-            .halts_as(HaltReason::RepeatedError)
-        } else if let Some(limit) = limits.attempts.filter(|limit| attempts >= *limit) {
-            base(
-                "quality_gate_exhausted",
-                Severity::Halt,
-                format!("the completion was blocked {attempts} times"),
-                attempts,
-                limit,
-            )
-            .halts_as(HaltReason::RepeatedError)
-        } else {
-            let limit = limits.attempts.unwrap_or(0);
-            let left = limit.saturating_sub(attempts);
-            let draft = base(
-                "quality_gate_blocked",
-                Severity::Block,
-                format!("completion blocked by {name}"),
-                attempts,
-                limit,
-            );
-            // Without backpressure the completion is refused all the same, but the model is not told why.
-            if !limits.backpressure {
-                draft
-            } else {
-                let request = super::validation::plain(request, 60);
-                draft.feedback(format!("Your `{request}` request was blocked: {name} failed. Fix that first; {left} attempts are left."))
-            }
-        };
-        let draft = draft.actions(&["fix_the_failing_check", "switch_to_interactive", "raise_budget"]);
-        trips.add(limits.mode, draft);
+        worst
     }
 
     fn unverified(&self, cx: &Cx<'_>, trips: &mut Trips) {

@@ -5,6 +5,7 @@
 //! refused comes back through `refused`, so that a guard can count its own vetoes, and nothing else.
 
 mod budget;
+mod budget_line;
 mod confirmation;
 mod cycle;
 mod denial;
@@ -24,8 +25,8 @@ mod trip;
 mod validation;
 mod visits;
 
-pub(crate) use budget::Tripped;
 pub use budget::{Ancestor, Family};
+pub(crate) use budget_line::Tripped;
 pub(crate) use trip::{Draft, Trips};
 
 use crate::event::Event;

@@ -8,7 +8,7 @@ use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::MESSAGE_BYTES;
-use crate::window::cut;
+use crate::window::{cut, keep};
 use serde::{Deserialize, Serialize};
 
 /// How many word triples stand for a message.
@@ -127,10 +127,7 @@ impl Monologue {
             self.row = 1;
             self.events.clear();
         }
-        if self.events.len() == EVENTS {
-            self.events.remove(0);
-        }
-        self.events.push(cx.seq);
+        keep(&mut self.events, cx.seq, EVENTS);
         self.sketch = sketch;
         self.short = words.len() < 3;
         self.judge_row(cx, trips);

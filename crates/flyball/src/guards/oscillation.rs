@@ -7,7 +7,7 @@ use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
 use crate::event::{Kind, normalised};
 use crate::fingerprint::Fingerprint;
-use crate::window::Keyed;
+use crate::window::{Keyed, keep};
 use serde::{Deserialize, Serialize};
 
 const SERIES: usize = 24;
@@ -64,10 +64,7 @@ impl Guard for Oscillation {
     fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
         let Some((series, what, state)) = state_of(cx) else { return };
         let states = self.series.entry(series);
-        if states.len() == KEPT {
-            states.remove(0);
-        }
-        states.push((state, cx.seq));
+        keep(states, (state, cx.seq), KEPT);
         let limits = &cx.limits.oscillation;
         let Some(repeats) = limits.repeats.filter(|_| limits.mode.is_on()) else { return };
         let passes = repeats.clamp(2, KEPT as u64 / 2) as usize;

@@ -7,6 +7,7 @@ use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
+use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
 const EVENTS: usize = 16;
@@ -70,10 +71,7 @@ impl Guard for Question {
             }
             self.text = text;
             self.row = self.row.saturating_add(1);
-            if self.events.len() == EVENTS {
-                self.events.remove(0);
-            }
-            self.events.push(cx.seq);
+            keep(&mut self.events, cx.seq, EVENTS);
         } else if cx.facts.result.as_ref().is_some_and(|result| !result.failed && !result.ignored) {
             self.reset();
         }

@@ -10,6 +10,7 @@ use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::CallFacts;
 use crate::policy::{Effect, Repetition as Limits};
+use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
 const EVENTS: usize = 24;
@@ -102,10 +103,7 @@ impl Guard for Repetition {
                 }
                 self.count = if self.events.is_empty() { 1 } else { self.with(call) };
                 if !call.twin || self.events.is_empty() {
-                    if self.events.len() == EVENTS {
-                        self.events.remove(0);
-                    }
-                    self.events.push(cx.seq);
+                    keep(&mut self.events, cx.seq, EVENTS);
                 }
             }
             Kind::ToolFinished { .. } => {

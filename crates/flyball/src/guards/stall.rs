@@ -11,7 +11,7 @@ use crate::event::{Kind, Origin, normalised};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{SHOWN_NAME_BYTES, SIGNALS};
 use crate::policy::OnStall;
-use crate::window::{Keyed, cut};
+use crate::window::{Keyed, cut, keep};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
@@ -129,15 +129,9 @@ impl Signal {
         self.seen = true;
         let row = self.row.take(observed.state, seq);
         if let Some(shown) = observed.shown {
-            if self.trend.len() == TREND {
-                self.trend.remove(0);
-            }
-            self.trend.push(shown);
+            keep(&mut self.trend, shown, TREND);
         }
-        if self.recent.len() == RECENT {
-            self.recent.remove(0);
-        }
-        self.recent.push(observed.state);
+        keep(&mut self.recent, observed.state, RECENT);
         self.names = observed.names;
         let better = match observed.score {
             Some(score) => {

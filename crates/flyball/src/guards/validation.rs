@@ -7,7 +7,7 @@
 use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
-use crate::window::cut;
+use crate::window::{cut, keep};
 use serde::{Deserialize, Serialize};
 
 const EVENTS: usize = 16;
@@ -33,10 +33,7 @@ impl Guard for Validation {
             Kind::ValidationFailed { kind, error, .. } => {
                 self.row = self.row.saturating_add(1);
                 self.total = self.total.saturating_add(1);
-                if self.events.len() == EVENTS {
-                    self.events.remove(0);
-                }
-                self.events.push(cx.seq);
+                keep(&mut self.events, cx.seq, EVENTS);
                 let limits = &cx.limits.validation;
                 let (Some(limit), true) = (limits.limit, limits.mode.is_on()) else { return };
                 let count = u64::from(self.row);
