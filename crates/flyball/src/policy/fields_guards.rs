@@ -121,6 +121,7 @@ impl Section for NodeBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.limit("turns", &mut self.turns, COUNT);
         self.turns_set |= f.has("turns");
+        f.flag("holds_in_loops", &mut self.turns_set);
         f.duration_limit("runtime", &mut self.runtime_ms);
     }
 }
@@ -216,6 +217,7 @@ impl Section for Visits {
         f.word("mode", &mut self.mode);
         self.limit_set |= f.has("limit");
         f.limit("limit", &mut self.limit, COUNT);
+        f.flag("holds_in_loops", &mut self.limit_set);
     }
 }
 
@@ -224,6 +226,7 @@ impl Section for Transitions {
         f.word("mode", &mut self.mode);
         self.limit_set |= f.has("limit");
         f.limit("limit", &mut self.limit, COUNT);
+        f.flag("holds_in_loops", &mut self.limit_set);
         f.limit("total", &mut self.total, COUNT);
     }
 }

@@ -228,6 +228,9 @@ pub(super) struct TurnFile {
 pub(super) struct NodeBudgetFile {
     /// Turns of one node. Default: 6; inside a loop at least iterations + 1 unless written.
     pub(super) turns: Option<LimitValue>,
+    /// Whether the limit also holds inside loops that the workflow declares; otherwise it is widened there to what
+    /// the loop budget needs. Default: true if somebody wrote the limit, else false.
+    pub(super) holds_in_loops: Option<bool>,
     /// Active time of one node. Default: off.
     pub(super) runtime: Option<DurationValue>,
 }

@@ -188,6 +188,9 @@ pub(super) struct VisitsFile {
     pub(super) mode: Option<ModeWord>,
     /// Visits allowed; the next is refused. Default: 10.
     pub(super) limit: Option<LimitValue>,
+    /// Whether the limit also holds inside loops that the workflow declares; otherwise it is widened there to what
+    /// the loop budget needs. Default: true if somebody wrote the limit, else false.
+    pub(super) holds_in_loops: Option<bool>,
 }
 
 /// Uses of one edge.
@@ -198,6 +201,9 @@ pub(super) struct TransitionsFile {
     pub(super) mode: Option<ModeWord>,
     /// Uses of one edge allowed; the next is refused. Default: 5.
     pub(super) limit: Option<LimitValue>,
+    /// Whether the limit also holds inside loops that the workflow declares; otherwise it is widened there to what
+    /// the loop budget needs. Default: true if somebody wrote the limit, else false.
+    pub(super) holds_in_loops: Option<bool>,
     /// Transitions of all edges together. Default: off.
     pub(super) total: Option<LimitValue>,
 }

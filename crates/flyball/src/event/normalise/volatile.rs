@@ -280,9 +280,10 @@ fn bare_decimal(v: &View, start: usize, point: usize, end: usize) -> Option<Foun
     }
 }
 
-/// Whether a word follows, so that the number counts something.
+/// Whether a word follows, or the mark of a word that was replaced, so that the number counts something.
 fn counts(s: &[u8], end: usize) -> bool {
-    at(s, end) == b' ' && is(at(s, end + 1), ALPHA)
+    let next = at(s, end + 1);
+    at(s, end) == b' ' && (is(next, ALPHA) || next == b'<')
 }
 
 /// An integer that is volatile by what stands around it.
