@@ -18,7 +18,7 @@ const IN_A_ROW: std::ops::RangeInclusive<u64> = 2..=1_000_000;
 /// Events a guard keeps to look back at.
 const WINDOW: std::ops::RangeInclusive<u64> = 2..=1_000;
 /// The longest block a cycle detector looks for.
-const PERIOD: std::ops::RangeInclusive<u64> = 1..=256;
+const PERIOD: std::ops::RangeInclusive<u64> = 1..=crate::limits::PERIOD as u64;
 /// Passes of a block that make a cycle.
 const PASSES: std::ops::RangeInclusive<u64> = 2..=20;
 /// Characters of an output.
@@ -192,7 +192,7 @@ impl Section for Periods {
 
 impl Section for TransitionCycles {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("max_period", &mut self.max_period, 2..=256);
+        f.limit("max_period", &mut self.max_period, 2..=crate::limits::PERIOD as u64);
         f.count("repeats", &mut self.repeats, PASSES);
         f.limit("suffix_length", &mut self.suffix_length, 2..=10);
         f.limit("self_loop", &mut self.self_loop, 2..=1_000);

@@ -137,7 +137,7 @@ pub(super) enum OffWord {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct PeriodsFile {
-    /// The longest block looked for, 1 to 256. Default: 64.
+    /// The longest block looked for, 1 to 64. Default: 64.
     pub(super) max_period: Option<LimitValue>,
     /// Passes of the block that make a cycle, 2 to 20. Default: 3.
     pub(super) repeats: Option<u64>,
@@ -147,7 +147,7 @@ pub(super) struct PeriodsFile {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct TransitionCyclesFile {
-    /// The longest block looked for, 2 to 256. Default: 10.
+    /// The longest block looked for, 2 to 64. Default: 10.
     pub(super) max_period: Option<LimitValue>,
     /// Passes of the block that make a cycle, 2 to 20. Default: 3.
     pub(super) repeats: Option<u64>,
