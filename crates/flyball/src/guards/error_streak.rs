@@ -63,7 +63,11 @@ impl ErrorStreak {
         }
         self.same =
             if same_error && !result.bare { self.same.saturating_add(1) } else { u32::from(!result.bare) };
-        self.identical = if self.pair == result.pair { self.identical.saturating_add(1) } else { 1 };
+        self.identical = match (result.bare, self.pair == result.pair) {
+            (true, _) => 0,
+            (false, true) => self.identical.saturating_add(1),
+            (false, false) => 1,
+        };
         self.any = self.any.saturating_add(u32::from(!result.bare && !same_round));
         self.error = result.result;
         self.pair = result.pair;
