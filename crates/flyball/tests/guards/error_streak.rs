@@ -118,6 +118,11 @@ fn must_not_trip() -> Vec<Case> {
             [quiet("error_streak")],
         ),
         case(
+            "the very same check answers no with its exit code four times",
+            History::new().times(4, |history, _| fails(history, 0, "Exit code 1")),
+            [quiet("error_streak")],
+        ),
+        case(
             "six parallel calls of one answer fail alike: that is one failure",
             History::new().round(1).times(6, |history, i| fails(history, i, "permission denied")),
             [quiet("error_streak")],
