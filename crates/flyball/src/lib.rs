@@ -51,7 +51,7 @@ pub use fingerprint::Fingerprint;
 pub use governor::step;
 pub use guards::{Ancestor, Family};
 pub use policy::{Policy, Preset};
-pub use report::{LoopReport, Report};
+pub use report::{LoopReport, Report, Standing, Waiting};
 pub use sessions::{PolicySource, Session, Sessions};
 pub use state::State;
 pub use verdict::waits;

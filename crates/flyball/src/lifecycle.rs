@@ -186,12 +186,7 @@ fn release(
         state.blocked = None;
         if state.labelled {
             state.labelled = false;
-            trips.effect("label.removed", "label", label(policy));
+            trips.effect("label.removed", "label", policy.hitl_label());
         }
     }
-}
-
-/// The label that calls a person.
-pub(crate) fn label(policy: &Policy) -> String {
-    format!("{}hitl:loop-prevention", policy.labels.prefix)
 }

@@ -69,7 +69,59 @@ pub struct Report {
     pub trends: BTreeMap<String, Vec<i64>>,
 }
 
+/// A plan that waits for a person's yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting<'a> {
+    /// The digest that an approval is bound to.
+    pub digest: &'a str,
+    /// The question that was put.
+    pub question: &'a str,
+    /// Who asked for it; only they may say yes.
+    pub requester: Option<&'a str>,
+    /// When a yes comes too late, in milliseconds since 1970.
+    pub expires: Option<u64>,
+    /// The number of the event that put the question.
+    pub asked: u64,
+}
+
+/// How a session stands, cheap enough to be asked after every event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// What it is doing.
+    pub status: Status,
+    /// Decisions `warn`, `block` and `halt` so far.
+    pub warnings: u64,
+    /// See `warnings`.
+    pub blocks: u64,
+    /// See `warnings`.
+    pub halts: u64,
+    /// The guard and the sentence that stopped it, if it stands still.
+    pub stopped_by: Option<(&'a str, &'a str)>,
+    /// Whether the label that calls a person is set.
+    pub labelled: bool,
+}
+
 impl State {
+    /// The plan that waits for a yes, if one does.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting<'_>> {
+        self.watch.confirmation.waiting()
+    }
+
+    /// How the session stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing<'_> {
+        let latch = self.halted.as_ref().or(self.blocked.as_ref());
+        Standing {
+            status: self.status(),
+            warnings: self.totals.warnings,
+            blocks: self.totals.blocks,
+            halts: self.totals.halts,
+            stopped_by: latch.map(|latch| (latch.guard.as_str(), latch.message.as_str())),
+            labelled: self.labelled,
+        }
+    }
+
     /// The session at a glance.
     #[must_use]
     pub fn report(&self, policy: &Policy) -> Report {

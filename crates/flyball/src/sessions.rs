@@ -8,7 +8,7 @@ use crate::guards::{Ancestor, Family};
 use crate::limits::TREE_DEPTH;
 use crate::policy::{Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
 use crate::state::State;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,6 +36,34 @@ impl PolicySource {
         PolicySource { layers: Vec::new(), preset, base: Arc::new(Policy::preset(preset)) }
     }
 
+    /// Everything that the source is made of, as JSON, to be kept beside the decisions that were made under it.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let above = |layer: &Layer| u8::from(outranks_sessions(layer));
+        let layers: Vec<Value> =
+            self.layers.iter().map(|layer| json!({"above": above(layer), "tree": layer.tree})).collect();
+        json!({"preset": self.preset.as_str(), "layers": layers}).to_string()
+    }
+
+    /// Reads a source back. It decides as the one that was kept; where each value came from is not known any more.
+    ///
+    /// # Errors
+    /// If the text is not one that [`PolicySource::to_json`] made, or a layer can no longer be used.
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        let bad = || Error::new(Code::BadPolicy, "the stored policy cannot be read", "send the policy again");
+        let value: Value = serde_json::from_str(text).map_err(|_| bad())?;
+        let preset =
+            value.get("preset").and_then(Value::as_str).and_then(Preset::from_word).ok_or_else(bad)?;
+        let layers = value.get("layers").and_then(Value::as_array).ok_or_else(bad)?;
+        let layers = layers.iter().map(|layer| {
+            let above = layer.get("above").and_then(Value::as_u64) == Some(1);
+            let origin =
+                if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
+            Layer::from_value(origin, layer.get("tree").cloned().unwrap_or_default())
+        });
+        PolicySource::new(layers.collect(), preset).map_err(|errors| bad_policy(&errors))
+    }
+
     /// The policy of sessions that bring nothing of their own.
     #[must_use]
     pub fn base(&self) -> &Arc<Policy> {
@@ -49,15 +77,18 @@ impl PolicySource {
     pub fn with(&self, inline: &Value) -> Result<Resolved, PolicyErrors> {
         let mut layers = self.layers.clone();
         let tree = match inline {
-            Value::String(preset) => serde_json::json!({ "preset": preset }),
+            Value::String(preset) => json!({ "preset": preset }),
             other => other.clone(),
         };
-        // Environment and command line outrank what a session brings.
-        let above = |layer: &Layer| matches!(layer.origin, Origin::Environment { .. } | Origin::CommandLine);
-        let at = layers.iter().position(above).unwrap_or(layers.len());
+        let at = layers.iter().position(outranks_sessions).unwrap_or(layers.len());
         layers.insert(at, Layer::from_value(Origin::Inline, tree));
         resolve(&layers, self.preset)
     }
+}
+
+/// Environment and command line outrank what a session brings.
+fn outranks_sessions(layer: &Layer) -> bool {
+    matches!(layer.origin, Origin::Environment { .. } | Origin::CommandLine)
 }
 
 /// One session: its policy and its state.
@@ -147,6 +178,11 @@ impl Sessions {
     /// Puts a session back, for example one that was stored.
     pub fn insert(&mut self, name: impl Into<String>, session: Session) {
         self.all.insert(name.into(), session);
+    }
+
+    /// Takes a session out, for example to keep only the ones at work in memory.
+    pub fn remove(&mut self, name: &str) -> Option<Session> {
+        self.all.remove(name)
     }
 
     /// Folds an event into the session that it names.

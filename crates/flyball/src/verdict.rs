@@ -3,7 +3,6 @@
 use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
 use crate::event::Event;
 use crate::guards::{Draft, Tripped, Trips};
-use crate::lifecycle::label;
 use crate::limits::FEEDBACK_CHARS;
 use crate::policy::Policy;
 use crate::state::{Latch, State};
@@ -65,7 +64,7 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         state.blocked.get_or_insert_with(|| latch(draft, state.seq));
         if policy.escalate && !state.labelled {
             state.labelled = true;
-            effects.push(("label.added", BTreeMap::from([("label".to_owned(), json!(label(policy)))])));
+            effects.push(("label.added", BTreeMap::from([("label".to_owned(), json!(policy.hitl_label()))])));
         }
     }
     let feedback = feedback(&trips.list);

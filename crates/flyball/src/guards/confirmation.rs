@@ -9,6 +9,7 @@ use crate::confirm::{Answer, Input, Language, Phase, Text, Texts, language_for, 
 use crate::decision::{HaltReason, Severity};
 use crate::event::{Kind, PlanStep, identity};
 use crate::fingerprint::Fingerprint;
+use crate::report::Waiting;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,6 +45,17 @@ impl Confirmation {
     /// Where the plan is.
     pub(crate) const fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// The plan that waits for an answer.
+    pub(crate) fn waiting(&self) -> Option<Waiting<'_>> {
+        self.awaits().then(|| Waiting {
+            digest: &self.digest,
+            question: &self.question,
+            requester: self.requester.as_deref(),
+            expires: self.expires,
+            asked: self.asked,
+        })
     }
 
     fn go(&mut self, input: Input) -> bool {

@@ -88,6 +88,12 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The label that calls a person when a session is blocked.
+    #[must_use]
+    pub fn hitl_label(&self) -> String {
+        format!("{}hitl:loop-prevention", self.labels.prefix)
+    }
+
     /// The guards that apply to a call of this tool.
     pub fn guards_for_tool(&self, tool: &str) -> &Guards {
         self.tools.get(tool).map_or(&self.guards, |t| &t.guards)

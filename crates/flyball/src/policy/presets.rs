@@ -40,6 +40,12 @@ impl Preset {
         Preset::Off,
     ];
 
+    /// The preset that a word in a policy file stands for.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Preset> {
+        Preset::ALL.into_iter().find(|preset| preset.as_str() == word)
+    }
+
     /// The word for this preset in a policy file.
     pub fn as_str(self) -> &'static str {
         match self {

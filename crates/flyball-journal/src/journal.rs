@@ -1,0 +1,388 @@
+//! The contract between the recorder and an engine: what a store must do, and in which words.
+//!
+//! An engine stores what it is given and refuses what is stale; it decides nothing. Every engine passes the same
+//! conformance suite (`tests/conformance.rs`).
+
+use crate::error::StoreError;
+use crate::record::{Change, Head, Loaded, Record};
+use flyball::{Status, Verdict};
+
+/// What an engine answers.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Changes that are made together or not at all: a session, and the sessions above it that it draws on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unit {
+    /// The changes; the session that the events belong to comes first.
+    pub changes: Vec<Change>,
+}
+
+/// What became of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is stored and will survive a power loss.
+    Done,
+    /// The session has moved on since it was loaded: load it again.
+    Stale,
+    /// A newer worker holds the session: stop.
+    Fenced,
+}
+
+/// What an id was answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The number of the event.
+    pub seq: u64,
+    /// The fingerprint of the body that came with the id.
+    pub body: u64,
+    /// The decision.
+    pub verdict: Verdict,
+    /// The session's state after it.
+    pub status: Status,
+    /// The whole decision as JSON, unless it was pruned.
+    pub decision: Option<String>,
+}
+
+/// The rows that a person may take away by hand: the plan that waits, and the label that calls a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Handles {
+    /// The checksum of the confirmation row as it is now, computed from its columns; `None` if there is no row.
+    pub pending: Option<u64>,
+    /// Whether the label is there.
+    pub label: bool,
+}
+
+/// A place in the order of all events of the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The transaction, for engines in which commits do not follow the order of their numbers.
+    pub transaction: u64,
+    /// The number of the event in the whole store.
+    pub position: u64,
+}
+
+/// One event of the whole store, for subscribers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Where it stands; read on from here.
+    pub cursor: Cursor,
+    /// Its session.
+    pub session: String,
+    /// The event and its decision.
+    pub record: Record,
+}
+
+/// The right to work on a session for a while. Appends carry its epoch; an older epoch is refused by the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The session.
+    pub session: String,
+    /// Who holds it.
+    pub holder: String,
+    /// Grows with every new holder.
+    pub epoch: u64,
+}
+
+/// An effect that waits to be performed, or was.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Errand {
+    /// The key that makes a repetition harmless: session, event, effect and sink.
+    pub key: String,
+    /// The session.
+    pub session: String,
+    /// The name of the effect.
+    pub effect: String,
+    /// Which sink of the policy takes it: the number in `journal.deliver`.
+    pub sink: String,
+    /// What is handed over, as JSON.
+    pub payload: String,
+    /// Where it stands.
+    pub state: ErrandState,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it may be tried next, in milliseconds of store time.
+    pub due: u64,
+    /// What went wrong the last time.
+    pub error: Option<String>,
+}
+
+/// Where an errand stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrandState {
+    /// It waits for its time.
+    Waiting,
+    /// It was performed.
+    Done,
+    /// It was given up; a person may try it again.
+    Dead,
+}
+
+impl ErrandState {
+    /// The word as it is stored and printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ErrandState::Waiting => "waiting",
+            ErrandState::Done => "done",
+            ErrandState::Dead => "dead",
+        }
+    }
+
+    /// Reads the word back.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [ErrandState::Waiting, ErrandState::Done, ErrandState::Dead]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+    }
+}
+
+/// How an errand went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It was performed.
+    Done,
+    /// It failed; try again after so many milliseconds of store time.
+    Again {
+        /// What went wrong.
+        error: String,
+        /// The wait.
+        after_ms: u64,
+    },
+    /// It is given up.
+    Dead {
+        /// What went wrong.
+        error: String,
+    },
+}
+
+/// Anything whose end is the end of a turn.
+trait Held {}
+impl<T> Held for T {}
+
+/// Holds the store for one writer as long as it lives, in engines where only one can write at a time.
+#[must_use = "the turn ends when this is dropped"]
+pub struct Turn<'a> {
+    #[allow(dead_code, reason = "held until the end of the turn, never read")]
+    held: Option<Box<dyn Held + 'a>>,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn in an engine that needs none.
+    pub const fn free() -> Self {
+        Turn { held: None }
+    }
+
+    /// A turn that lasts until `held` is dropped.
+    pub fn holding<T: 'a>(held: T) -> Self {
+        Turn { held: Some(Box::new(held)) }
+    }
+}
+
+/// A store of sessions: what the recorder and the workers need.
+pub trait Journal: Send + Sync {
+    /// What it is, without secrets: `sqlite:PATH`, `postgres://HOST/DATABASE`, `memory:`.
+    fn address(&self) -> String;
+
+    /// Waits for the turn to write, in engines where only one can write at a time. Fair: nobody overtakes for ever.
+    ///
+    /// # Errors
+    /// If the turn does not come in time.
+    fn turn(&self) -> Result<Turn<'_>>;
+
+    /// A session as it was stored last: head, snapshot and the events after it. `None` if there is no such session.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its rows are damaged.
+    fn load(&self, session: &str) -> Result<Option<Loaded>>;
+
+    /// Stores units in one transaction. Each is stored whole if none of its sessions has moved since it was loaded,
+    /// else not at all; one stale unit does not keep the others back.
+    ///
+    /// # Errors
+    /// If nothing was stored, or with [`crate::Trouble::Unknown`] if that is not known.
+    fn append(&self, units: &[Unit]) -> Result<Vec<Appended>>;
+
+    /// What an event id was answered with, however long ago.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the rows around it are damaged.
+    fn find(&self, session: &str, id: &str) -> Result<Option<Answered>>;
+
+    /// The events of a session with numbers `from..=to`, oldest first; pruned ones are left out.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are damaged.
+    fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>>;
+
+    /// The rows of a session that a person may have taken away.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn handles(&self, session: &str) -> Result<Handles>;
+
+    /// Keeps the text of a policy under its digest, so that a session can be worked out again under it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn keep_policy(&self, digest: &str, text: &str) -> Result<()>;
+
+    /// The text of a policy.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn policy(&self, digest: &str) -> Result<Option<String>>;
+
+    /// The events of all sessions after a place, at most `limit`, in an order in which none is ever missed.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>>;
+
+    /// Takes a session for `ttl_ms` of store time; makes it if there is none. `None` if somebody else holds it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>>;
+
+    /// Holds a lease for another `ttl_ms` from now. `false` if it is lost.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn renew(&self, lease: &Lease, ttl_ms: u64) -> Result<bool>;
+
+    /// Gives a lease back, if it is still held.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn free(&self, lease: &Lease) -> Result<()>;
+
+    /// Takes errands whose time has come; nobody else gets them for `hold_ms` of store time.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn claim(&self, limit: usize, hold_ms: u64) -> Result<Vec<Errand>>;
+
+    /// Says how an errand went. Settling twice is harmless; what is done stays done.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn settle(&self, key: &str, how: &Settled) -> Result<()>;
+
+    /// The store's own clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    fn now(&self) -> Result<u64>;
+}
+
+/// Which sessions are asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    #[default]
+    All,
+    /// Blocked or halted: a release is waited for.
+    Blocked,
+    /// A plan waits for a yes.
+    Waiting,
+    /// Running, and warned or blocked before.
+    Struggling,
+}
+
+impl Which {
+    /// Whether a head belongs to it.
+    #[must_use]
+    pub fn takes(self, head: &Head) -> bool {
+        match self {
+            Which::All => true,
+            Which::Blocked => matches!(head.glance.status, Status::Blocked | Status::Halted),
+            Which::Waiting => head.glance.status == Status::AwaitingConfirmation,
+            Which::Struggling => {
+                head.glance.status == Status::Running && head.glance.warnings + head.glance.blocks > 0
+            }
+        }
+    }
+}
+
+/// What was taken away, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Pruned {
+    /// Sessions that had ended, with everything of theirs.
+    pub sessions: u64,
+    /// Old events of sessions that live on; their counters and ids stay.
+    pub events: u64,
+    /// Errands that are done.
+    pub errands: u64,
+}
+
+/// The confirmation row of a session: seed 001's columns, and ours beside them.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PendingRow {
+    /// The session.
+    pub session_id: String,
+    /// The plan as JSON: `[{"tool":…,"args":…}]`.
+    pub pending_plan: String,
+    /// The question that was put.
+    pub confirmation_question: String,
+    /// Who asked for it; only they may say yes.
+    pub requester: Option<String>,
+    /// The digest that an approval is bound to.
+    pub digest: String,
+    /// `awaiting`.
+    pub status: String,
+    /// When the question was put: `2025-10-11 12:40:00`, UTC.
+    pub created_at: String,
+    /// When a yes comes too late.
+    pub expires_at: Option<String>,
+    /// When the row was written.
+    pub updated_at: String,
+}
+
+/// What a person at the desk needs besides: looking around and cleaning up.
+pub trait Desk: Journal {
+    /// The heads of sessions, the one that changed last first.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are damaged.
+    fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>>;
+
+    /// The plan that waits in a session, as it is stored.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn pending(&self, session: &str) -> Result<Option<PendingRow>>;
+
+    /// Errands in a state, oldest first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>>;
+
+    /// Lets a dead errand wait for its next try. `false` if there is no such dead errand.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn retry(&self, key: &str) -> Result<bool>;
+
+    /// Takes away what is older than `before` (event time, in milliseconds): sessions that have ended, events that
+    /// a snapshot covers, errands that are done. Never a counter of a session that lives.
+    ///
+    /// # Errors
+    /// If it cannot be written; nothing is taken away then.
+    fn prune(&self, before: u64, dry_run: bool) -> Result<Pruned>;
+
+    /// Reads everything and returns what is damaged, one line each; empty if all is well. Calls `progress` with the
+    /// number of events read so far.
+    ///
+    /// # Errors
+    /// If it cannot be read at all.
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>>;
+
+    /// The engine and its version, for a person: `SQLite 3.54.1, schema 2`.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    fn engine(&self) -> Result<String>;
+}

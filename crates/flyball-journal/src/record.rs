@@ -1,0 +1,261 @@
+//! What is stored: a session's head, its events with their decisions, and the changes that lead from one to the next.
+//!
+//! Every row carries a checksum over all its columns, and the events of a session are chained by a hash: what was
+//! damaged on the disk is noticed when it is read, and never decided upon.
+
+use crate::journal::{Errand, PendingRow};
+use flyball::{Status, Verdict};
+use xxhash_rust::xxh3::Xxh3;
+
+/// The hash that chains the events of a session: of the hash before it, the event and its decision.
+pub type Chain = [u8; 16];
+
+/// What a list shows of a session, without reading its state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Glance {
+    /// What it is doing.
+    pub status: Status,
+    /// Decisions `warn` so far.
+    pub warnings: u64,
+    /// Decisions `block` so far.
+    pub blocks: u64,
+    /// Decisions `halt` so far.
+    pub halts: u64,
+    /// Why it stands still, if it does.
+    pub stopped_by: Option<String>,
+    /// The label that calls a person, while it is set.
+    pub label: Option<String>,
+    /// The session above it.
+    pub parent: Option<String>,
+}
+
+/// Where a session stands in the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Head {
+    /// Its name.
+    pub session: String,
+    /// Moves by one with every change: events, and what a child draws.
+    pub rev: u64,
+    /// The epoch of the newest lease; 0 if nobody ever held one.
+    pub epoch: u64,
+    /// The number of its last event.
+    pub seq: u64,
+    /// The hash that its events are chained by.
+    pub chain: Chain,
+    /// The digest of the policy that the events after the snapshot were decided under.
+    pub policy: String,
+    /// The last event that the snapshot covers; 0 if there is none.
+    pub snapshot: u64,
+    /// The checksum of the confirmation row that belongs to it, if a plan waits.
+    pub pending: Option<u64>,
+    /// The time of its first event, in milliseconds since 1970.
+    pub started: u64,
+    /// The time of its last event.
+    pub updated: u64,
+    /// What a list shows.
+    pub glance: Glance,
+}
+
+impl Head {
+    /// The checksum over everything that is stored of it. The epoch is left out: it moves on its own, with a lease.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let glance = &self.glance;
+        let mut sum = Sum::default();
+        sum.text(&self.session).number(self.rev).number(self.seq);
+        sum.bytes(&self.chain).text(&self.policy).number(self.snapshot);
+        sum.number(self.pending.map_or(0, |row| row | 1)).number(self.started).number(self.updated);
+        sum.text(glance.status.as_str()).number(glance.warnings).number(glance.blocks).number(glance.halts);
+        sum.maybe(glance.stopped_by.as_deref())
+            .maybe(glance.label.as_deref())
+            .maybe(glance.parent.as_deref());
+        sum.done()
+    }
+}
+
+/// One event of a session, with its decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its number in the session.
+    pub seq: u64,
+    /// When it happened, in milliseconds since 1970: as sent, or as stamped on arrival.
+    pub at: Option<u64>,
+    /// A number that the writer made up, to know its own event again when an answer was lost.
+    pub nonce: u64,
+    /// The epoch under which it was stored.
+    pub epoch: u64,
+    /// The idempotency key, if it has one.
+    pub id: Option<String>,
+    /// The fingerprint of the body that came with the id; 0 without one.
+    pub body: u64,
+    /// The event as JSON, redacted.
+    pub text: String,
+    /// Whether `text` is the whole event. If not, large parts stand as fingerprint, length and preview, and a
+    /// snapshot was stored with it.
+    pub whole: bool,
+    /// The decision as JSON.
+    pub decision: String,
+    /// What it said.
+    pub verdict: Verdict,
+    /// The session's state after it.
+    pub status: Status,
+    /// The hash that chains it to the events before it.
+    pub chain: Chain,
+}
+
+impl Record {
+    /// The chain hash that this record must have after one with `before`.
+    #[must_use]
+    pub fn chained(&self, before: &Chain) -> Chain {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(before);
+        hasher.update(&self.seq.to_le_bytes());
+        hasher.update(&self.at.map_or([0xff; 8], u64::to_le_bytes));
+        hasher.update(&self.epoch.to_le_bytes());
+        hasher.update(self.id.as_deref().unwrap_or_default().as_bytes());
+        hasher.update(&[0, u8::from(self.whole)]);
+        hasher.update(self.text.as_bytes());
+        hasher.update(&[0]);
+        hasher.update(self.decision.as_bytes());
+        let mut chain = [0; 16];
+        chain.copy_from_slice(hasher.finalize().as_bytes().first_chunk::<16>().unwrap_or(&[0; 16]));
+        chain
+    }
+
+    /// The checksum over everything that is stored of it.
+    #[must_use]
+    pub fn sum(&self, session: &str) -> u64 {
+        let mut sum = Sum::default();
+        sum.text(session).number(self.seq).number(self.at.map_or(u64::MAX, |at| at)).number(self.nonce);
+        sum.number(self.epoch).maybe(self.id.as_deref()).number(self.body);
+        sum.text(&self.text).number(u64::from(self.whole)).text(&self.decision);
+        sum.text(self.verdict.as_str()).text(self.status.as_str()).bytes(&self.chain);
+        sum.done()
+    }
+
+    /// The checksum of the entry under which its id is found again.
+    #[must_use]
+    pub fn id_sum(session: &str, id: &str, seq: u64, body: u64, verdict: Verdict, status: Status) -> u64 {
+        let mut sum = Sum::default();
+        sum.text(session).text(id).number(seq).number(body).text(verdict.as_str()).text(status.as_str());
+        sum.done()
+    }
+}
+
+/// The checksum of an encoded state.
+#[must_use]
+pub fn state_sum(session: &str, seq: u64, state: &[u8]) -> u64 {
+    let mut sum = Sum::default();
+    sum.text(session).number(seq).bytes(state);
+    sum.done()
+}
+
+impl PendingRow {
+    /// The checksum over the columns that matter: what would be run, who may say yes, and until when.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let mut sum = Sum::default();
+        sum.text(&self.session_id).text(&self.pending_plan).text(&self.confirmation_question);
+        sum.maybe(self.requester.as_deref()).text(&self.digest).text(&self.status);
+        sum.text(&self.created_at).maybe(self.expires_at.as_deref());
+        // 0 means that there is no row.
+        sum.done() | 1
+    }
+}
+
+/// A running checksum in which every part is told apart from the next.
+#[derive(Default)]
+pub struct Sum(Xxh3);
+
+impl Sum {
+    /// Adds bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    /// Adds a text.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Adds a text that may be absent.
+    pub fn maybe(&mut self, text: Option<&str>) -> &mut Self {
+        match text {
+            Some(text) => self.text(text),
+            None => self.number(u64::MAX),
+        }
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, number: u64) -> &mut Self {
+        self.0.update(&number.to_le_bytes());
+        self
+    }
+
+    /// The checksum.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+/// A session as it was stored last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// Its head.
+    pub head: Head,
+    /// The encoded state after event `head.snapshot`; empty if there is no snapshot.
+    pub state: Vec<u8>,
+    /// The events after the snapshot, oldest first.
+    pub tail: Vec<Record>,
+}
+
+/// What becomes of the confirmation row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowChange {
+    /// It stays as it is.
+    Keep,
+    /// A plan waits: exactly this row.
+    Put(PendingRow),
+    /// The plan was settled: no row.
+    Clear,
+    /// The row cannot be trusted: it is moved to where a person can look at it, and is never run.
+    SetAside {
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// What becomes of the label that calls a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelChange {
+    /// It stays as it is.
+    Keep,
+    /// It is set.
+    Set(String),
+    /// It is taken off.
+    Clear,
+}
+
+/// A session's step from one revision to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The session is not in the store yet.
+    pub new: bool,
+    /// The head after the change. The store must still have the revision before it (`head.rev - 1`), and `epoch`.
+    pub head: Head,
+    /// The epoch that the writer works under.
+    pub epoch: u64,
+    /// The events, oldest first; none if only the state changed.
+    pub records: Vec<Record>,
+    /// The encoded state after the last of them, if it is to be stored.
+    pub snapshot: Option<Vec<u8>>,
+    /// What becomes of the confirmation row.
+    pub row: RowChange,
+    /// What becomes of the label.
+    pub label: LabelChange,
+    /// The errands that follow.
+    pub errands: Vec<Errand>,
+}
