@@ -85,13 +85,22 @@ pub struct StoreError {
     pub trouble: Trouble,
     /// What happened, in one line, without secrets.
     pub what: String,
+    /// Whether the write may have happened all the same.
+    pub unsure: bool,
 }
 
 impl StoreError {
     /// Makes an error.
     #[must_use]
     pub fn new(trouble: Trouble, what: impl Into<String>) -> Self {
-        StoreError { trouble, what: what.into() }
+        StoreError { trouble, what: what.into(), unsure: false }
+    }
+
+    /// The same, for a write that may have happened all the same.
+    #[must_use]
+    pub fn unsure(mut self) -> Self {
+        self.unsure = true;
+        self
     }
 
     /// What is stored is damaged.
@@ -103,7 +112,7 @@ impl StoreError {
     /// Whether the write may have happened all the same.
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
-        matches!(self.trouble, Trouble::Unknown)
+        self.unsure || matches!(self.trouble, Trouble::Unknown)
     }
 }
 

@@ -2,13 +2,25 @@
 //!
 //! An event that was acknowledged is never lost, it is never counted twice, and its decision never changes.
 
+mod address;
 mod error;
+mod incoming;
 mod journal;
+mod memory;
+mod probe;
 mod record;
+mod recorder;
+mod sqlite;
 
+pub use address::Address;
 pub use error::{StoreError, Trouble};
+pub use incoming::Incoming;
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Turn, Unit, Which,
 };
+pub use memory::Memory;
+pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
+pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};
+pub use sqlite::{Sqlite, SqliteOptions, Sync};

@@ -1,0 +1,96 @@
+//! Where a store is: an address as people write it, and the project's own place.
+
+use crate::error::{StoreError, Trouble};
+use crate::journal::{Desk, Result};
+use crate::memory::Memory;
+use crate::sqlite::{Sqlite, SqliteOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The project's own store, below its folder.
+const OWN: [&str; 2] = [".flyball", "flyball.db"];
+/// How many events of a session a store in memory keeps.
+const REMEMBERED: usize = 256;
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A SQLite file.
+    File(PathBuf),
+    /// The project's own SQLite file, in a folder that is made on first use and private to the user.
+    Project(PathBuf),
+    /// A PostgreSQL server, as `postgres://…`.
+    Server(String),
+    /// Nowhere: it is forgotten at the end.
+    Memory,
+}
+
+impl Address {
+    /// Reads an address: `sqlite:PATH`, `postgres://…`, `memory:`. A bare `sqlite:` is the project's own store, seen
+    /// from the folder `from`.
+    ///
+    /// # Errors
+    /// If it is none of these.
+    pub fn read(text: &str, from: &Path) -> Result<Self> {
+        let text = text.trim();
+        if text == "memory:" || text == "memory" {
+            return Ok(Address::Memory);
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Address::Server(text.to_owned()));
+        }
+        match text.strip_prefix("sqlite:") {
+            Some("" | "//") => Ok(Address::project(from)),
+            Some(path) => {
+                let path = path.strip_prefix("//").unwrap_or(path);
+                Ok(Address::File(from.join(path)))
+            }
+            None => {
+                let shown = text.split_once(':').map_or(text, |(scheme, _)| scheme);
+                Err(StoreError::new(
+                    Trouble::BadAddress,
+                    format!("'{shown}' is not the beginning of a store's address"),
+                ))
+            }
+        }
+    }
+
+    /// The project's own store: the nearest `.flyball/flyball.db` here or above, up to the root of the repository.
+    /// If there is none, it belongs at that root, or here if there is no repository.
+    #[must_use]
+    pub fn project(from: &Path) -> Self {
+        let own = |folder: &Path| OWN.iter().fold(folder.to_path_buf(), |path, part| path.join(part));
+        for folder in from.ancestors() {
+            if own(folder).is_file() || folder.join(".git").exists() {
+                return Address::Project(own(folder));
+            }
+        }
+        Address::Project(own(from))
+    }
+
+    /// Opens the store; a file is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(&self) -> Result<Arc<dyn Desk>> {
+        match self {
+            Address::File(path) => Ok(Arc::new(Sqlite::open(path, SqliteOptions::default())?)),
+            Address::Project(path) => {
+                let options = SqliteOptions { make_folder: true, ..SqliteOptions::default() };
+                Ok(Arc::new(Sqlite::open(path, options)?))
+            }
+            Address::Server(_) => Err(StoreError::new(Trouble::BadAddress, "PostgreSQL is not built in")),
+            Address::Memory => Ok(Arc::new(Memory::bounded(REMEMBERED))),
+        }
+    }
+
+    /// Whether there is something to open, for commands that only look.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        match self {
+            Address::File(path) | Address::Project(path) => path.exists(),
+            Address::Server(_) => true,
+            Address::Memory => false,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A session's change while it is being put together: events taken, and then the whole as the store wants it.
+
+use crate::error::StoreError;
+use crate::incoming::Incoming;
+use crate::journal::{Errand, PendingRow};
+use crate::record::{Change, Glance, Head, LabelChange, Record, RowChange};
+use flyball::policy::Policy;
+use flyball::{Decision, Kind, State, Waiting};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// A change in the making.
+#[derive(Debug)]
+pub(super) struct Draft {
+    new: bool,
+    epoch: u64,
+    before: Head,
+    chain: crate::record::Chain,
+    seq: u64,
+    updated: u64,
+    started: Option<u64>,
+    pub(super) records: Vec<Record>,
+    /// Plans that were put in this batch, by the number of their event: the plan, and when it was put.
+    plans: BTreeMap<u64, (String, u64)>,
+    /// Why the stored confirmation row cannot be trusted.
+    pub(super) aside: Option<String>,
+    /// A child has drawn on it.
+    pub(super) drawn: bool,
+    pub(super) errands: Vec<Errand>,
+}
+
+/// When a snapshot goes with the change.
+pub(super) struct Rules<'a> {
+    pub(super) every: u64,
+    pub(super) digest: &'a str,
+}
+
+impl Draft {
+    /// Begins from a head, or from nothing.
+    pub(super) fn new(session: &str, head: Option<&Head>, epoch: Option<u64>) -> Self {
+        let before = head.cloned().unwrap_or_else(|| Head { session: session.to_owned(), ..Head::default() });
+        Draft {
+            new: head.is_none(),
+            epoch: epoch.unwrap_or(before.epoch),
+            chain: before.chain,
+            seq: before.seq,
+            updated: before.updated,
+            started: (before.seq > 0).then_some(before.started),
+            records: Vec::new(),
+            plans: BTreeMap::new(),
+            aside: None,
+            drawn: false,
+            errands: Vec::new(),
+            before,
+        }
+    }
+
+    /// Takes an event and its decision. `text` is what is stored of it, and whether that is the whole.
+    pub(super) fn take(&mut self, event: &Incoming, text: (String, bool), decision: &Decision, nonce: u64) {
+        let id = event.event.id.as_ref();
+        let mut record = Record {
+            seq: decision.seq,
+            at: event.event.at,
+            nonce,
+            epoch: self.epoch,
+            id: id.map(|id| id.id.clone()),
+            body: id.map_or(0, |id| id.body.number()),
+            text: text.0,
+            whole: text.1,
+            decision: decision.to_json(),
+            verdict: decision.decision,
+            status: decision.state,
+            chain: [0; 16],
+        };
+        record.chain = record.chained(&self.chain);
+        self.chain = record.chain;
+        self.seq = record.seq;
+        let at = event.event.at.unwrap_or(self.updated);
+        self.updated = self.updated.max(at);
+        self.started.get_or_insert(at);
+        if let Kind::ConfirmationRequested { plan, .. } = &event.event.kind {
+            let plan: Vec<_> =
+                plan.iter().map(|step| serde_json::json!({"tool": step.tool, "args": step.args})).collect();
+            self.plans.insert(record.seq, (serde_json::Value::Array(plan).to_string(), at));
+        }
+        self.records.push(record);
+    }
+
+    /// The stored decision of an event of this batch.
+    pub(super) fn answered(&self, seq: u64) -> Option<&str> {
+        self.records.iter().find(|record| record.seq == seq).map(|record| record.decision.as_str())
+    }
+
+    /// The whole change.
+    pub(super) fn finish(
+        self,
+        state: &State,
+        policy: &Policy,
+        rules: &Rules<'_>,
+    ) -> Result<Change, StoreError> {
+        let (row, pending) = self.row(state);
+        let glance = glance(state, policy);
+        let label = match (&self.before.glance.label, &glance.label) {
+            (before, Some(now)) if before.as_ref() != Some(now) => LabelChange::Set(now.clone()),
+            (Some(_), None) => LabelChange::Clear,
+            _ => LabelChange::Keep,
+        };
+        let partial = self.records.iter().any(|record| !record.whole);
+        let other_rules = self.before.policy != rules.digest && !self.new && self.before.seq > 0;
+        let due = self.seq.saturating_sub(self.before.snapshot) >= rules.every;
+        let wanted = partial || other_rules || due || self.drawn || state.parent().is_some();
+        let snapshot = if wanted {
+            let encoded = state.encode();
+            Some(encoded.map_err(|error| StoreError::corrupt(error.what))?)
+        } else {
+            None
+        };
+        let head = Head {
+            session: self.before.session.clone(),
+            rev: self.before.rev + 1,
+            epoch: self.epoch,
+            seq: self.seq,
+            chain: self.chain,
+            policy: rules.digest.to_owned(),
+            snapshot: if wanted { self.seq } else { self.before.snapshot },
+            pending,
+            started: self.started.unwrap_or(self.updated),
+            updated: self.updated,
+            glance,
+        };
+        let Draft { new, epoch, records, errands, .. } = self;
+        Ok(Change { new, head, epoch, records, snapshot, row, label, errands })
+    }
+
+    /// What becomes of the confirmation row, and the sum of the row that is there afterwards.
+    fn row(&self, state: &State) -> (RowChange, Option<u64>) {
+        let asked = state.waiting().and_then(|waiting| {
+            let (plan, at) = self.plans.get(&waiting.asked)?;
+            Some(pending_row(&self.before.session, &waiting, plan, *at))
+        });
+        match (asked, &self.aside) {
+            (Some(row), _) => {
+                let sum = row.sum();
+                (RowChange::Put(row), Some(sum))
+            }
+            (None, Some(why)) => (RowChange::SetAside { why: why.clone() }, None),
+            (None, None) if state.waiting().is_some() => (RowChange::Keep, self.before.pending),
+            (None, None) if self.before.pending.is_some() => (RowChange::Clear, None),
+            (None, None) => (RowChange::Keep, None),
+        }
+    }
+}
+
+fn pending_row(session: &str, waiting: &Waiting<'_>, plan: &str, at: u64) -> PendingRow {
+    PendingRow {
+        session_id: session.to_owned(),
+        pending_plan: plan.to_owned(),
+        confirmation_question: waiting.question.to_owned(),
+        requester: waiting.requester.map(str::to_owned),
+        digest: waiting.digest.to_owned(),
+        status: "awaiting".to_owned(),
+        created_at: moment(at),
+        expires_at: waiting.expires.map(moment),
+        updated_at: moment(at),
+    }
+}
+
+/// A time as databases write it, in UTC: `2025-10-11 12:40:00`.
+pub(crate) fn moment(at: u64) -> String {
+    let time = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+    time.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn glance(state: &State, policy: &Policy) -> Glance {
+    let standing = state.standing();
+    Glance {
+        status: standing.status,
+        warnings: standing.warnings,
+        blocks: standing.blocks,
+        halts: standing.halts,
+        stopped_by: standing.stopped_by.map(|(guard, message)| format!("{guard}: {message}")),
+        label: standing.labelled.then(|| policy.hitl_label()),
+        parent: state.parent().map(str::to_owned),
+    }
+}

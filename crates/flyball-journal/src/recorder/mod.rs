@@ -1,0 +1,244 @@
+//! The recorder: puts every event through the governor and into the journal, exactly once.
+//!
+//! Whoever comes while a commit is under way waits for the next one, and the first of those who wait commits for
+//! all of them: one sync of the disk for many events, and no thread of its own.
+
+mod batch;
+mod cache;
+mod draft;
+mod inject;
+mod revive;
+
+use crate::error::StoreError;
+use crate::incoming::Incoming;
+use crate::journal::{Desk, Lease};
+use crate::probe::Probe;
+use cache::Cache;
+use flyball::policy::Policy;
+use flyball::{Decision, PolicySource, State};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
+/// next event, because its events can no longer be worked out again to the same state.
+const RULES: u32 = 1;
+
+/// Why an event got no decision. Nothing of it was counted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    /// The event itself is wrong.
+    Event(flyball::Error),
+    /// It could not be recorded.
+    Store(StoreError),
+}
+
+impl From<flyball::Error> for Refusal {
+    fn from(error: flyball::Error) -> Self {
+        Refusal::Event(error)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Refusal::Store(error)
+    }
+}
+
+/// What an event is answered with.
+pub type Answer = std::result::Result<Decision, Refusal>;
+
+/// How the recorder works.
+#[derive(Debug, Clone)]
+pub struct RecorderOptions {
+    /// A snapshot of the state is stored after so many events; the events since then are folded again on loading.
+    pub snapshot_every: u64,
+    /// How many sessions are kept in memory.
+    pub hot_sessions: usize,
+    /// Who is told of the places where a crash is interesting.
+    pub probe: Probe,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        RecorderOptions { snapshot_every: 16, hot_sessions: 1024, probe: Probe::default() }
+    }
+}
+
+/// Decides and records.
+pub struct Recorder {
+    journal: Arc<dyn Desk>,
+    source: PolicySource,
+    /// The digest of the policy and the rules.
+    digest: String,
+    policy_kept: AtomicBool,
+    options: RecorderOptions,
+    queue: Mutex<Queue>,
+    cache: Mutex<Cache>,
+    leases: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Those who wait for the next commit.
+#[derive(Default)]
+struct Queue {
+    events: Vec<Incoming>,
+    batch: Arc<Batch>,
+    leading: bool,
+}
+
+/// One commit, and those who wait for it.
+#[derive(Default)]
+struct Batch {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Somebody of this batch is to lead it.
+    lead: bool,
+    answers: Option<Vec<Option<Answer>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    /// A recorder over a journal, under a policy.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Desk>, source: PolicySource, options: RecorderOptions) -> Self {
+        let digest = blake3::hash(format!("{RULES}\n{}", source.to_json()).as_bytes()).to_hex();
+        let cache = Cache::new(source.clone());
+        Recorder {
+            journal,
+            digest: digest.as_str().get(..32).unwrap_or_default().to_owned(),
+            policy_kept: AtomicBool::new(false),
+            source,
+            options,
+            queue: Mutex::default(),
+            cache: Mutex::new(cache),
+            leases: Mutex::default(),
+        }
+    }
+
+    /// The journal behind it.
+    #[must_use]
+    pub fn journal(&self) -> &Arc<dyn Desk> {
+        &self.journal
+    }
+
+    /// The policy that its sessions start from.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.source.base()
+    }
+
+    /// Decides upon an event. When this returns a decision, both are on the disk.
+    ///
+    /// # Errors
+    /// If the event is wrong or could not be recorded; it was not counted then.
+    pub fn submit(&self, event: Incoming) -> Answer {
+        let mut queue = lock(&self.queue);
+        queue.events.push(event);
+        let place = queue.events.len() - 1;
+        let batch = Arc::clone(&queue.batch);
+        if queue.leading {
+            drop(queue);
+            return self.follow(&batch, place);
+        }
+        queue.leading = true;
+        drop(queue);
+        self.lead(&batch);
+        taken(&batch, place)
+    }
+
+    /// Decides upon several events, in order, in one commit.
+    pub fn submit_all(&self, events: Vec<Incoming>) -> Vec<Answer> {
+        let (places, batch, leads) = {
+            let mut queue = lock(&self.queue);
+            let first = queue.events.len();
+            queue.events.extend(events);
+            let places = first..queue.events.len();
+            let leads = !queue.leading;
+            queue.leading = true;
+            (places, Arc::clone(&queue.batch), leads)
+        };
+        if leads {
+            self.lead(&batch);
+        }
+        places.map(|place| if leads { taken(&batch, place) } else { self.follow(&batch, place) }).collect()
+    }
+
+    fn follow(&self, batch: &Arc<Batch>, place: usize) -> Answer {
+        let mut progress = lock(&batch.progress);
+        loop {
+            if progress.answers.is_some() {
+                drop(progress);
+                return taken(batch, place);
+            }
+            if progress.lead {
+                progress.lead = false;
+                drop(progress);
+                self.lead(batch);
+                return taken(batch, place);
+            }
+            progress = batch.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Commits for everybody who waits, then hands over to one of those who came meanwhile.
+    fn lead(&self, batch: &Arc<Batch>) {
+        let events = {
+            let mut queue = lock(&self.queue);
+            queue.batch = Arc::default();
+            std::mem::take(&mut queue.events)
+        };
+        let answers = self.commit(events);
+        {
+            let mut queue = lock(&self.queue);
+            if queue.events.is_empty() {
+                queue.leading = false;
+            } else {
+                let next = Arc::clone(&queue.batch);
+                lock(&next.progress).lead = true;
+                next.changed.notify_one();
+            }
+        }
+        lock(&batch.progress).answers = Some(answers.into_iter().map(Some).collect());
+        batch.changed.notify_all();
+    }
+
+    /// A session's state and policy as they are stored now.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn session(&self, name: &str) -> std::result::Result<Option<(State, Policy)>, Refusal> {
+        let mut cache = lock(&self.cache);
+        cache.forget(name);
+        self.ensure(&mut cache, name)?;
+        let found = cache.sessions.get(name);
+        Ok(found.map(|session| (session.state().clone(), session.policy().clone())))
+    }
+
+    /// Works on a session under a lease from now on: appends carry its epoch, and are refused once it is lost.
+    pub fn hold(&self, lease: &Lease) {
+        lock(&self.leases).insert(lease.session.clone(), lease.epoch);
+        lock(&self.cache).forget(&lease.session);
+    }
+
+    /// Works on a session without a lease again.
+    pub fn let_go(&self, session: &str) {
+        lock(&self.leases).remove(session);
+    }
+}
+
+/// The answer at a place of a batch that is over.
+fn taken(batch: &Batch, place: usize) -> Answer {
+    let mut progress = lock(&batch.progress);
+    let answer = progress.answers.as_mut().and_then(|answers| answers.get_mut(place)).and_then(Option::take);
+    answer.unwrap_or_else(|| {
+        // Only if whoever led the batch has panicked: nobody knows what became of it.
+        Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
+    })
+}

@@ -1,0 +1,73 @@
+//! Bringing a session back: the snapshot, and the events after it folded again.
+
+use super::cache::Cache;
+use super::{Recorder, Refusal};
+use crate::error::StoreError;
+use crate::record::Loaded;
+use flyball::{Event, PolicySource, Session, Sessions, State};
+
+impl Recorder {
+    /// Makes sure that a session is in memory, if there is one.
+    pub(super) fn ensure(&self, cache: &mut Cache, name: &str) -> Result<(), Refusal> {
+        if cache.head(name).is_some() {
+            return Ok(());
+        }
+        if let Some(loaded) = self.journal.load(name)? {
+            let head = loaded.head.clone();
+            let session = self.revive(loaded)?;
+            cache.put(head, session);
+        }
+        Ok(())
+    }
+
+    /// Folds the events after the snapshot under the policy that they were decided under, compares the decisions, and
+    /// goes on under the present policy.
+    fn revive(&self, loaded: Loaded) -> Result<Session, Refusal> {
+        let Loaded { head, state, tail } = loaded;
+        let old = if head.policy == self.digest || head.policy.is_empty() {
+            None
+        } else {
+            Some(self.kept(&head.policy)?)
+        };
+        let source = old.as_ref().unwrap_or(&self.source);
+        let broken = |error: flyball::Error| {
+            StoreError::corrupt(format!("session '{}' cannot be taken up: {}", head.session, error.what))
+        };
+        let mut session = if state.is_empty() {
+            Session::new(source.base().clone())
+        } else {
+            let state = State::decode(&state).map_err(broken)?;
+            Session::resume(source, state).map_err(broken)?
+        };
+        if !tail.is_empty() {
+            let mut sessions = Sessions::new(source.clone());
+            sessions.insert(head.session.clone(), session);
+            for record in &tail {
+                let mut event = Event::from_json(&record.text).map_err(broken)?;
+                event.at = record.at;
+                let decision = sessions.step(&event).map_err(broken)?;
+                if decision.to_json() != record.decision {
+                    let what = format!(
+                        "event {} of session '{}' is decided otherwise when it is worked out again",
+                        record.seq, head.session
+                    );
+                    return Err(StoreError::corrupt(what).into());
+                }
+            }
+            session = sessions
+                .remove(&head.session)
+                .ok_or_else(|| StoreError::corrupt(format!("session '{}' has no state", head.session)))?;
+        }
+        match old {
+            None => Ok(session),
+            Some(_) => Ok(Session::resume(&self.source, session.state().clone()).map_err(broken)?),
+        }
+    }
+
+    fn kept(&self, digest: &str) -> Result<PolicySource, Refusal> {
+        let text = self.journal.policy(digest)?.ok_or_else(|| {
+            StoreError::corrupt(format!("the policy {digest} that a session was decided under is not there"))
+        })?;
+        Ok(PolicySource::from_json(&text)?)
+    }
+}

@@ -1,0 +1,257 @@
+//! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
+
+use super::Fault;
+use super::load::{self, number};
+use super::rows::stored;
+use crate::journal::{Appended, Errand, PendingRow, Unit};
+use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
+use rusqlite::{Connection, OptionalExtension, params};
+
+type Outcome<T> = Result<T, Fault>;
+
+/// Writes all units that are not stale.
+pub(super) fn units(sql: &Connection, units: &[Unit]) -> Outcome<Vec<Appended>> {
+    let newest = "SELECT coalesce(max(pos), 0) FROM flyball_events";
+    let mut position: i64 = sql.prepare_cached(newest)?.query_row([], |row| row.get(0))?;
+    units.iter().map(|unit| write(sql, unit, &mut position)).collect()
+}
+
+fn write(sql: &Connection, unit: &Unit, position: &mut i64) -> Outcome<Appended> {
+    // With several sessions in one unit, a stale one must take the others back with it.
+    let several = unit.changes.len() > 1;
+    if several {
+        sql.prepare_cached("SAVEPOINT unit")?.execute([])?;
+    }
+    let mut numbers = Vec::with_capacity(unit.changes.len());
+    for change in &unit.changes {
+        match fence(sql, change)? {
+            Ok(no) => numbers.push(no),
+            Err(refused) => {
+                if several {
+                    sql.prepare_cached("ROLLBACK TO unit")?.execute([])?;
+                    sql.prepare_cached("RELEASE unit")?.execute([])?;
+                }
+                return Ok(refused);
+            }
+        }
+    }
+    for (change, no) in unit.changes.iter().zip(numbers) {
+        rest(sql, change, no, position)?;
+    }
+    if several {
+        sql.prepare_cached("RELEASE unit")?.execute([])?;
+    }
+    Ok(Appended::Done)
+}
+
+/// Moves the head, if it still stands where the writer saw it.
+fn fence(sql: &Connection, change: &Change) -> Outcome<Result<i64, Appended>> {
+    let head = &change.head;
+    let known = number(sql, &head.session)?;
+    let Some(no) = known else {
+        return if change.new { insert(sql, head, change.epoch).map(Ok) } else { Ok(Err(Appended::Stale)) };
+    };
+    if change.new {
+        return Ok(Err(Appended::Stale));
+    }
+    let update = "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, policy = ?4, snapshot = ?5, pending = ?6,
+         started = ?7, updated = ?8, status = ?9, warnings = ?10, blocks = ?11, halts = ?12, stopped_by = ?13,
+         label = ?14, parent = ?15, sum = ?16 WHERE no = ?17 AND rev = ?18 AND epoch = ?19";
+    let glance = &head.glance;
+    let moved = sql.prepare_cached(update)?.execute(params![
+        stored(head.rev),
+        stored(head.seq),
+        head.chain,
+        head.policy,
+        stored(head.snapshot),
+        head.pending.map(stored),
+        stored(head.started),
+        stored(head.updated),
+        glance.status.as_str(),
+        stored(glance.warnings),
+        stored(glance.blocks),
+        stored(glance.halts),
+        glance.stopped_by,
+        glance.label,
+        glance.parent,
+        stored(head.sum()),
+        no,
+        stored(head.rev.wrapping_sub(1)),
+        stored(change.epoch),
+    ])?;
+    if moved == 1 {
+        return Ok(Ok(no));
+    }
+    let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
+    let epoch: i64 = sql.prepare_cached(epoch)?.query_row([no], |row| row.get(0))?;
+    Ok(Err(if epoch == stored(change.epoch) { Appended::Stale } else { Appended::Fenced }))
+}
+
+/// A session that is not in the store yet.
+pub(super) fn insert(sql: &Connection, head: &Head, epoch: u64) -> Outcome<i64> {
+    let insert =
+        "INSERT INTO flyball_sessions (session, rev, epoch, seq, chain, policy, snapshot, pending, started,
+         updated, status, warnings, blocks, halts, stopped_by, label, parent, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    let glance = &head.glance;
+    sql.prepare_cached(insert)?.execute(params![
+        head.session,
+        stored(head.rev),
+        stored(epoch),
+        stored(head.seq),
+        head.chain,
+        head.policy,
+        stored(head.snapshot),
+        head.pending.map(stored),
+        stored(head.started),
+        stored(head.updated),
+        glance.status.as_str(),
+        stored(glance.warnings),
+        stored(glance.blocks),
+        stored(glance.halts),
+        glance.stopped_by,
+        glance.label,
+        glance.parent,
+        stored(head.sum()),
+    ])?;
+    Ok(sql.last_insert_rowid())
+}
+
+/// Everything that hangs on the head.
+fn rest(sql: &Connection, change: &Change, no: i64, position: &mut i64) -> Outcome<()> {
+    let head = &change.head;
+    for entry in &change.records {
+        *position += 1;
+        record(sql, no, *position, &head.session, entry)?;
+    }
+    if let Some(state) = &change.snapshot {
+        let put = "INSERT INTO flyball_snapshots (no, seq, state, sum) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (no) DO UPDATE SET seq = excluded.seq, state = excluded.state, sum = excluded.sum";
+        let sum = state_sum(&head.session, head.snapshot, state);
+        sql.prepare_cached(put)?.execute(params![no, stored(head.snapshot), state, stored(sum)])?;
+    }
+    row(sql, &head.session, &change.row)?;
+    label(sql, &head.session, &change.label)?;
+    for entry in &change.errands {
+        errand(sql, entry)?;
+    }
+    Ok(())
+}
+
+fn record(sql: &Connection, no: i64, position: i64, session: &str, record: &Record) -> Outcome<()> {
+    let insert = "INSERT INTO flyball_events (pos, no, seq, at, nonce, epoch, id, body, text, whole, decision, verdict,
+         status, chain, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    sql.prepare_cached(insert)?.execute(params![
+        position,
+        no,
+        stored(record.seq),
+        record.at.map(stored),
+        stored(record.nonce),
+        stored(record.epoch),
+        record.id,
+        stored(record.body),
+        record.text,
+        record.whole,
+        record.decision,
+        record.verdict.as_str(),
+        record.status.as_str(),
+        record.chain,
+        stored(record.sum(session)),
+    ])?;
+    let Some(id) = &record.id else { return Ok(()) };
+    let sum = Record::id_sum(session, id, record.seq, record.body, record.verdict, record.status);
+    let insert = "INSERT INTO flyball_ids (no, id, seq, body, verdict, status, sum)
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    sql.prepare_cached(insert)?.execute(params![
+        no,
+        id,
+        stored(record.seq),
+        stored(record.body),
+        record.verdict.as_str(),
+        record.status.as_str(),
+        stored(sum),
+    ])?;
+    Ok(())
+}
+
+fn row(sql: &Connection, session: &str, change: &RowChange) -> Outcome<()> {
+    let clear = "DELETE FROM session_state WHERE session_id = ?1";
+    match change {
+        RowChange::Keep => {}
+        RowChange::Put(row) => put(sql, row)?,
+        RowChange::Clear => {
+            sql.prepare_cached(clear)?.execute([session])?;
+        }
+        RowChange::SetAside { why } => {
+            let kept = load::pending(sql, session)?;
+            let kept = serde_json::to_string(&kept).unwrap_or_default();
+            let keep = "INSERT INTO flyball_set_aside (session, kept, why, at)
+                        VALUES (?1, ?2, ?3, CURRENT_TIMESTAMP)";
+            sql.prepare_cached(keep)?.execute(params![session, kept, why])?;
+            sql.prepare_cached(clear)?.execute([session])?;
+        }
+    }
+    Ok(())
+}
+
+fn put(sql: &Connection, row: &PendingRow) -> Outcome<()> {
+    let put = "INSERT INTO session_state (session_id, pending_confirmation, pending_plan, confirmation_question,
+         requester, digest, status, created_at, expires_at, updated_at) VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT (session_id) DO UPDATE SET pending_confirmation = 1, pending_plan = excluded.pending_plan,
+         confirmation_question = excluded.confirmation_question, requester = excluded.requester,
+         digest = excluded.digest, status = excluded.status, created_at = excluded.created_at,
+         expires_at = excluded.expires_at, updated_at = excluded.updated_at";
+    sql.prepare_cached(put)?.execute(params![
+        row.session_id,
+        row.pending_plan,
+        row.confirmation_question,
+        row.requester,
+        row.digest,
+        row.status,
+        row.created_at,
+        row.expires_at,
+        row.updated_at,
+    ])?;
+    Ok(())
+}
+
+fn label(sql: &Connection, session: &str, change: &LabelChange) -> Outcome<()> {
+    match change {
+        LabelChange::Keep => {}
+        LabelChange::Set(label) => {
+            let put = "INSERT INTO flyball_labels (session, label, since) VALUES (?1, ?2, CURRENT_TIMESTAMP)
+                       ON CONFLICT (session) DO UPDATE SET label = excluded.label";
+            sql.prepare_cached(put)?.execute([session, label])?;
+        }
+        LabelChange::Clear => {
+            sql.prepare_cached("DELETE FROM flyball_labels WHERE session = ?1")?.execute([session])?;
+        }
+    }
+    Ok(())
+}
+
+fn errand(sql: &Connection, errand: &Errand) -> Outcome<()> {
+    let put = "INSERT INTO flyball_outbox (key, session, effect, sink, payload, state, attempts, due, error)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, NULL) ON CONFLICT (key) DO NOTHING";
+    let now = super::work::now(sql)?;
+    sql.prepare_cached(put)?.execute(params![
+        errand.key,
+        errand.session,
+        errand.effect,
+        errand.sink,
+        errand.payload,
+        errand.state.as_str(),
+        stored(now),
+    ])?;
+    Ok(())
+}
+
+/// Keeps the text of a policy.
+pub(super) fn policy(sql: &Connection, digest: &str, text: &str) -> Outcome<()> {
+    let there = "SELECT 1 FROM flyball_policies WHERE digest = ?1";
+    let known: Option<u32> = sql.query_row(there, [digest], |row| row.get(0)).optional()?;
+    if known.is_none() {
+        sql.execute("INSERT INTO flyball_policies (digest, text) VALUES (?1, ?2)", [digest, text])?;
+    }
+    Ok(())
+}

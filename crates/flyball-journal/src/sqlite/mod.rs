@@ -1,0 +1,320 @@
+//! The embedded engine: one SQLite file, the default.
+//!
+//! WAL with `synchronous=FULL`: what was committed survives a power loss. One connection writes, and processes that
+//! share the file take turns (`turn.rs`), because many writers on one SQLite file starve each other.
+
+mod append;
+mod desk;
+mod load;
+mod private;
+mod rows;
+mod schema;
+mod turn;
+mod verify;
+mod work;
+
+use crate::error::{StoreError, Trouble};
+use crate::journal::{
+    Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
+    Pruned, Result, Settled, Turn, Unit, Which,
+};
+use crate::probe::Probe;
+use crate::record::{Head, Loaded, Record};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The oldest SQLite that may be trusted with a write-ahead log: before it, two connections could damage the file.
+const OLDEST: (i32, &str) = (3_051_003, "3.51.3");
+/// How long a writer waits for the file before it gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pages of the write-ahead log after which it is copied back into the file.
+const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// How hard the engine makes sure that a commit has reached the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Every commit survives a power loss.
+    #[default]
+    Full,
+    /// A power loss may take the last commits. For tests that must notice it.
+    Normal,
+    /// A power loss may take everything. For tests that must notice it.
+    Off,
+}
+
+/// How the engine is opened.
+#[derive(Debug, Clone, Default)]
+pub struct SqliteOptions {
+    /// How hard commits are synced.
+    pub sync: Sync,
+    /// Make the folder if it is not there, private to the user.
+    pub make_folder: bool,
+    /// Who is told of the places where a crash is interesting.
+    pub probe: Probe,
+}
+
+/// A store in one SQLite file.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    probe: Probe,
+    inner: Mutex<Inner>,
+    turns: turn::Turns,
+}
+
+#[derive(Debug)]
+struct Inner {
+    connection: Connection,
+    /// A sync has failed: what the system has in memory can no longer be trusted.
+    broken: bool,
+}
+
+impl Sqlite {
+    /// Opens the store, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is no database, or was written by a newer Flyball. Nothing is changed then.
+    pub fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
+        let version = rusqlite::version_number();
+        if version < OLDEST.0 {
+            let what = format!("this is SQLite {}; {} or newer is needed", rusqlite::version(), OLDEST.1);
+            return Err(StoreError::new(Trouble::Version, what));
+        }
+        private::prepare(path, options.make_folder)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(|error| trouble(path, &error))?;
+        let turns = turn::Turns::beside(path);
+        let store = Sqlite {
+            path: path.to_path_buf(),
+            probe: options.probe,
+            inner: Mutex::new(Inner { connection, broken: false }),
+            turns,
+        };
+        store.prepare(options.sync)?;
+        Ok(store)
+    }
+
+    fn prepare(&self, sync: Sync) -> Result<()> {
+        let mut inner = self.inner()?;
+        let connection = &mut inner.connection;
+        let wrong = |error: rusqlite::Error| trouble(&self.path, &error);
+        connection.busy_timeout(PATIENCE).map_err(wrong)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        let no_checkpoint = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        connection.set_db_config(no_checkpoint, true).map_err(wrong)?;
+        // Reading the schema first: a file that is no database, or too new, is left exactly as it is.
+        let known = schema::version(connection).map_err(|error| self.trouble(&error))?;
+        schema::acceptable(known)?;
+        let sync = match sync {
+            Sync::Full => "FULL",
+            Sync::Normal => "NORMAL",
+            Sync::Off => "OFF",
+        };
+        let pragmas = format!(
+            "PRAGMA synchronous={sync}; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}; PRAGMA temp_store=MEMORY;"
+        );
+        connection.execute_batch(&pragmas).map_err(wrong)?;
+        if known == Some(schema::NEWEST) {
+            return Ok(());
+        }
+        let _turn = self.turns.take()?;
+        let mode: String =
+            connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0)).map_err(wrong)?;
+        if mode != "wal" {
+            let what = format!("{}: a write-ahead log is not possible here", self.path.display());
+            return Err(StoreError::new(Trouble::Io, what));
+        }
+        schema::migrate(connection, &self.probe).map_err(wrong)
+    }
+
+    fn inner(&self) -> Result<MutexGuard<'_, Inner>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.broken {
+            let what =
+                format!("{}: a write could not be synced; start again to recover", self.path.display());
+            return Err(StoreError::new(Trouble::Io, what));
+        }
+        Ok(inner)
+    }
+
+    /// Reads with the connection.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
+        let inner = self.inner()?;
+        work(&inner.connection).map_err(|fault| self.fault(fault))
+    }
+
+    /// Writes in one transaction of its own, in turn.
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
+        let _turn = self.turns.take()?;
+        self.write_in_turn(work)
+    }
+
+    /// Writes in one transaction; the turn is already ours.
+    fn write_in_turn<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
+        let mut inner = self.inner()?;
+        let immediate = rusqlite::TransactionBehavior::Immediate;
+        let transaction =
+            inner.connection.transaction_with_behavior(immediate).map_err(|error| self.trouble(&error))?;
+        let done = work(&transaction).map_err(|fault| self.fault(fault))?;
+        self.probe.pass(crate::probe::Point::InTransaction);
+        let committed = transaction.commit().map_err(|error| (is_io(&error), self.trouble(&error)));
+        match committed {
+            Ok(()) => Ok(done),
+            Err((io, error)) => {
+                inner.broken = io;
+                Err(error.unsure())
+            }
+        }
+    }
+
+    fn trouble(&self, error: &rusqlite::Error) -> StoreError {
+        trouble(&self.path, error)
+    }
+
+    fn fault(&self, fault: Fault) -> StoreError {
+        match fault {
+            Fault::Sql(error) => self.trouble(&error),
+            Fault::Damaged(what) => StoreError::corrupt(format!("{}: {what}", self.path.display())),
+        }
+    }
+}
+
+/// What can go wrong inside the engine.
+#[derive(Debug)]
+enum Fault {
+    /// SQLite said no.
+    Sql(rusqlite::Error),
+    /// A row does not match its checksum, or is not where it must be.
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            // A value of another type than we store: somebody or something changed it.
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => Fault::Damaged(format!("a value cannot be read: {error}")),
+            other => Fault::Sql(other),
+        }
+    }
+}
+
+fn is_io(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+}
+
+/// SQLite's complaint in our words.
+fn trouble(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Trouble::NotADatabase,
+        Some(ErrorCode::DatabaseCorrupt) => Trouble::Corrupt,
+        Some(ErrorCode::DiskFull) => Trouble::Full,
+        Some(ErrorCode::ReadOnly) => Trouble::ReadOnly,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Busy,
+        Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => Trouble::Forbidden,
+        Some(ErrorCode::CannotOpen) => Trouble::Missing,
+        _ => Trouble::Io,
+    };
+    StoreError::new(kind, format!("{}: {error}", path.display()))
+}
+
+impl Journal for Sqlite {
+    fn address(&self) -> String {
+        format!("sqlite:{}", self.path.display())
+    }
+
+    fn turn(&self) -> Result<Turn<'_>> {
+        Ok(Turn::holding(self.turns.take()?))
+    }
+
+    fn load(&self, session: &str) -> Result<Option<Loaded>> {
+        self.read(|sql| load::load(sql, session))
+    }
+
+    fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
+        self.write(|sql| append::units(sql, units))
+    }
+
+    fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {
+        self.read(|sql| load::find(sql, session, id))
+    }
+
+    fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>> {
+        self.read(|sql| load::records(sql, session, from, to))
+    }
+
+    fn handles(&self, session: &str) -> Result<Handles> {
+        self.read(|sql| load::handles(sql, session))
+    }
+
+    fn keep_policy(&self, digest: &str, text: &str) -> Result<()> {
+        let known = self.policy(digest)?.is_some();
+        if known { Ok(()) } else { self.write(|sql| append::policy(sql, digest, text)) }
+    }
+
+    fn policy(&self, digest: &str) -> Result<Option<String>> {
+        self.read(|sql| load::policy(sql, digest))
+    }
+
+    fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
+        self.read(|sql| load::since(sql, after, limit))
+    }
+
+    fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {
+        self.write(|sql| work::lease(sql, session, holder, ttl_ms))
+    }
+
+    fn renew(&self, lease: &Lease, ttl_ms: u64) -> Result<bool> {
+        self.write(|sql| work::renew(sql, lease, ttl_ms))
+    }
+
+    fn free(&self, lease: &Lease) -> Result<()> {
+        self.write(|sql| work::free(sql, lease))
+    }
+
+    fn claim(&self, limit: usize, hold_ms: u64) -> Result<Vec<Errand>> {
+        self.write(|sql| work::claim(sql, limit, hold_ms))
+    }
+
+    fn settle(&self, key: &str, how: &Settled) -> Result<()> {
+        self.write(|sql| work::settle(sql, key, how))
+    }
+
+    fn now(&self) -> Result<u64> {
+        self.read(|sql| Ok(work::now(sql)?))
+    }
+}
+
+impl Desk for Sqlite {
+    fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
+        self.read(|sql| desk::heads(sql, which, limit))
+    }
+
+    fn pending(&self, session: &str) -> Result<Option<PendingRow>> {
+        self.read(|sql| load::pending(sql, session))
+    }
+
+    fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>> {
+        self.read(|sql| desk::errands(sql, state, limit))
+    }
+
+    fn retry(&self, key: &str) -> Result<bool> {
+        self.write(|sql| desk::retry(sql, key))
+    }
+
+    fn prune(&self, before: u64, dry_run: bool) -> Result<Pruned> {
+        self.write(|sql| desk::prune(sql, before, dry_run))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>> {
+        self.read(|sql| verify::all_rows(sql, progress))
+    }
+
+    fn engine(&self) -> Result<String> {
+        Ok(format!("SQLite {}, schema {}", rusqlite::version(), schema::NEWEST))
+    }
+}

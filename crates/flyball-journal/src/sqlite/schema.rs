@@ -1,0 +1,113 @@
+//! The tables, and how an older file is brought up to date. Other people's tables are left alone.
+
+use crate::error::{StoreError, Trouble};
+use crate::probe::{Point, Probe};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+/// The schema that this version writes.
+pub(super) const NEWEST: u32 = 2;
+
+/// Each step leads from one schema to the next, in a transaction of its own.
+const STEPS: [fn(&Connection) -> rusqlite::Result<()>; NEWEST as usize] = [journal_tables, confirmation_row];
+
+/// The schema of the file; `None` if it holds nothing of ours.
+pub(super) fn version(sql: &Connection) -> rusqlite::Result<Option<u32>> {
+    let there = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'flyball_meta'";
+    let tables: u32 = sql.query_row(there, [], |row| row.get(0))?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    let read = "SELECT CAST(value AS INTEGER) FROM flyball_meta WHERE key = 'schema'";
+    sql.query_row(read, [], |row| row.get(0)).optional()
+}
+
+/// Refuses a file that a newer Flyball has written.
+pub(super) fn acceptable(known: Option<u32>) -> Result<(), StoreError> {
+    match known {
+        Some(version) if version > NEWEST => {
+            let what = format!("the store has schema {version}; this Flyball knows schemas up to {NEWEST}");
+            Err(StoreError::new(Trouble::Version, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Brings the file up to date.
+pub(super) fn migrate(sql: &mut Connection, probe: &Probe) -> rusqlite::Result<()> {
+    loop {
+        let step = sql.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Read again inside the transaction: another process may have been quicker.
+        let known = version(&step)?.unwrap_or(0);
+        let Some(work) = STEPS.get(known as usize) else { return Ok(()) };
+        work(&step)?;
+        let write = "INSERT INTO flyball_meta (key, value) VALUES ('schema', ?1)
+                     ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        step.execute(write, [known + 1])?;
+        probe.pass(Point::InMigration);
+        step.commit()?;
+        probe.pass(Point::InMigration);
+    }
+}
+
+fn journal_tables(sql: &Connection) -> rusqlite::Result<()> {
+    sql.execute_batch(
+        "CREATE TABLE flyball_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+         CREATE TABLE flyball_policies (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
+         CREATE TABLE flyball_sessions (
+             no INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, epoch INTEGER NOT NULL,
+             seq INTEGER NOT NULL, chain BLOB NOT NULL, policy TEXT NOT NULL, snapshot INTEGER NOT NULL,
+             pending INTEGER, started INTEGER NOT NULL, updated INTEGER NOT NULL, status TEXT NOT NULL,
+             warnings INTEGER NOT NULL, blocks INTEGER NOT NULL, halts INTEGER NOT NULL, stopped_by TEXT, label TEXT,
+             parent TEXT, holder TEXT, lease_until INTEGER NOT NULL DEFAULT 0, sum INTEGER NOT NULL);
+         CREATE TABLE flyball_snapshots (
+             no INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL, sum INTEGER NOT NULL);
+         CREATE TABLE flyball_events (
+             pos INTEGER PRIMARY KEY, no INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER, nonce INTEGER NOT NULL,
+             epoch INTEGER NOT NULL, id TEXT, body INTEGER NOT NULL, text TEXT NOT NULL, whole INTEGER NOT NULL,
+             decision TEXT NOT NULL, verdict TEXT NOT NULL, status TEXT NOT NULL, chain BLOB NOT NULL,
+             sum INTEGER NOT NULL);
+         CREATE UNIQUE INDEX flyball_events_by_session ON flyball_events (no, seq);
+         CREATE TABLE flyball_ids (
+             no INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, body INTEGER NOT NULL,
+             verdict TEXT NOT NULL, status TEXT NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (no, id)) WITHOUT ROWID;
+         CREATE TABLE flyball_outbox (
+             key TEXT PRIMARY KEY, session TEXT NOT NULL, effect TEXT NOT NULL, sink TEXT NOT NULL,
+             payload TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL, error TEXT);
+         CREATE INDEX flyball_outbox_by_state ON flyball_outbox (state, due);
+         CREATE TABLE flyball_labels (session TEXT PRIMARY KEY, label TEXT NOT NULL, since TIMESTAMP NOT NULL);
+         CREATE TABLE flyball_set_aside (
+             no INTEGER PRIMARY KEY, session TEXT NOT NULL, kept TEXT NOT NULL, why TEXT NOT NULL,
+             at TIMESTAMP NOT NULL);",
+    )
+}
+
+/// Seed 001's table, with our columns beside its own. One that is there already gets the missing columns; rows that
+/// are not ours stay as they are.
+fn confirmation_row(sql: &Connection) -> rusqlite::Result<()> {
+    sql.execute_batch(
+        "CREATE TABLE IF NOT EXISTS session_state (
+             session_id TEXT PRIMARY KEY,
+             pending_confirmation INTEGER NOT NULL DEFAULT 0,
+             pending_plan TEXT,
+             confirmation_question TEXT,
+             updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+    )?;
+    let mut there: Vec<String> = Vec::new();
+    sql.pragma(None, "table_info", "session_state", |row| {
+        there.push(row.get::<_, String>("name")?);
+        Ok(())
+    })?;
+    let columns = [
+        ("requester", "TEXT"),
+        ("digest", "TEXT"),
+        ("status", "TEXT"),
+        ("created_at", "TIMESTAMP"),
+        ("expires_at", "TIMESTAMP"),
+    ];
+    for (name, kind) in columns {
+        if !there.iter().any(|column| column == name) {
+            sql.execute_batch(&format!("ALTER TABLE session_state ADD COLUMN {name} {kind}"))?;
+        }
+    }
+    Ok(())
+}
