@@ -6,7 +6,7 @@
     reason = "each test uses a part of it; a failure is told by a panic"
 )]
 
-use flyball::{PolicySource, Preset};
+use flyball::{Decision, PolicySource, Preset};
 use flyball_journal::{Desk, Incoming, Memory, Recorder, RecorderOptions, Sqlite, SqliteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,9 +58,24 @@ impl Place for InFile {
     }
 }
 
+/// A store on the server of the tests, in a database of its own; nothing if there is no server.
+pub(crate) fn on_server(_name: &str) -> Option<InMemory> {
+    None
+}
+
 /// A recorder with the preset `agent`.
 pub(crate) fn recorder(store: Arc<dyn Desk>) -> Recorder {
-    Recorder::new(store, PolicySource::preset(Preset::Agent), RecorderOptions::default())
+    recorder_with(store, PolicySource::preset(Preset::Agent))
+}
+
+/// A recorder with a policy.
+pub(crate) fn recorder_with(store: Arc<dyn Desk>, source: PolicySource) -> Recorder {
+    Recorder::new(store, source, RecorderOptions::default())
+}
+
+/// Opens the store, decides upon one event, and closes it: a process for each event.
+pub(crate) fn submit(place: &dyn Place, line: &str) -> Decision {
+    recorder(place.open()).submit(event(line)).expect("a decision")
 }
 
 /// An event from its line.

@@ -1,0 +1,89 @@
+//! Cold processes, as hooks are: one event, one commit, one answer; alone beside the bare program, and many at once.
+
+use crate::Outcome;
+use crate::clock::{permille, ratio};
+use crate::lines::line;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Starts a program, gives it one line, and waits for its answer and its end.
+fn answer(command: &mut Command, line: &str) -> Outcome<(Duration, String)> {
+    let began = Instant::now();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(line.as_bytes())?;
+        pipe.write_all(b"\n")?;
+    }
+    let done = child.wait_with_output()?;
+    let took = began.elapsed();
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    Ok((took, String::from_utf8_lossy(&done.stdout).into_owned()))
+}
+
+fn observe(flyball: &str, file: &str) -> Command {
+    let mut command = Command::new(flyball);
+    command.args(["observe", "--store", &format!("sqlite:{file}")]);
+    command
+}
+
+/// The median of `runs` of each program, in turn, on the same file.
+pub(crate) fn cold(flyball: &str, file: &str, runs: u64) -> Outcome<Vec<String>> {
+    let own = std::env::current_exe()?;
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for run in 0..runs {
+        let text = line("cold", run);
+        let (took, said) = answer(&mut observe(flyball, file), &text)?;
+        if !said.contains(r#""decision":"allow""#) {
+            return Err(format!("flyball said {said}").into());
+        }
+        ours.push(took);
+        bare.push(answer(Command::new(&own).args(["one", file]), &text)?.0);
+    }
+    let (ours, bare) = (permille(&mut ours, 500), permille(&mut bare, 500));
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    Ok(vec![format!(
+        "cold flyball {} us, bare program {} us, ratio {} (median of {runs})",
+        micros(ours),
+        micros(bare),
+        ratio(micros(ours), micros(bare))
+    )])
+}
+
+/// Many at once for a while: every one starts a cold process after the other.
+pub(crate) fn share(flyball: &str, file: &str, processes: u64, seconds: u64) -> Outcome<Vec<String>> {
+    let (began, end) = (Instant::now(), Duration::from_secs(seconds));
+    let counts: Vec<(u64, u64, Duration)> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..processes)
+            .map(|lane| {
+                scope.spawn(move || {
+                    let (mut served, mut errors, mut longest) = (0, 0, Duration::ZERO);
+                    while began.elapsed() < end {
+                        let text = line(&format!("lane-{lane}"), served + errors);
+                        match answer(&mut observe(flyball, file), &text) {
+                            Ok((took, _)) => {
+                                served += 1;
+                                longest = longest.max(took);
+                            }
+                            Err(_) => errors += 1,
+                        }
+                    }
+                    (served, errors, longest)
+                })
+            })
+            .collect();
+        all.into_iter().filter_map(|lane| lane.join().ok()).collect()
+    });
+    let served = counts.iter().map(|count| count.0);
+    let (least, most) = (served.clone().min().unwrap_or(0), served.clone().max().unwrap_or(0));
+    let errors: u64 = counts.iter().map(|count| count.1).sum();
+    let longest = counts.iter().map(|count| count.2).max().unwrap_or_default();
+    Ok(vec![format!(
+        "{processes} processes for {seconds} s: {} served, least {least}, most {most}, least/most {}, {errors} errors, longest {} us",
+        served.sum::<u64>(),
+        ratio(least, most),
+        longest.as_micros()
+    )])
+}

@@ -1,0 +1,24 @@
+//! The cases of the conformance suite, in terms of the contract alone.
+
+mod desk;
+mod engine;
+mod sessions;
+
+pub(crate) use desk::{
+    a_dead_errand_can_be_tried_again, a_label_comes_with_a_block_and_goes_with_a_release,
+    a_plan_that_waits_has_exactly_one_row, a_row_is_replaced_by_the_next_plan,
+    an_errand_is_claimed_by_one_and_settled_once, lists_show_who_is_blocked_waiting_and_struggling,
+    pruning_never_resets_a_live_counter, pruning_takes_what_has_ended,
+};
+pub(crate) use engine::{
+    a_lease_fences_by_epoch, a_stale_change_is_refused_and_changes_nothing,
+    a_unit_is_stored_whole_or_not_at_all, one_stale_unit_does_not_keep_the_others_back,
+    since_gives_every_event_once_and_in_order, what_was_appended_is_loaded,
+};
+pub(crate) use sessions::{
+    a_child_draws_on_its_parent_across_restarts, a_lost_lease_is_told_to_the_worker,
+    a_refused_event_leaves_nothing_behind, a_session_may_be_leased_before_its_first_event,
+    an_id_is_answered_as_it_was_however_long_ago, an_id_with_another_body_is_a_conflict,
+    an_open_call_asked_again_gets_its_stored_verdict, another_policy_goes_on_from_the_same_state,
+    everything_stored_verifies, two_recorders_on_one_session_never_lose_or_double,
+};

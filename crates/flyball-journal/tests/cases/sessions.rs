@@ -1,0 +1,201 @@
+//! The recorder over an engine: exactly once, across restarts, policies and families.
+
+use crate::kit::{Place, event, recorder, recorder_with, submit};
+use flyball::policy::{Layer, Origin};
+use flyball::{Code, Decision, PolicySource, Preset, Sessions, Verdict};
+use flyball_journal::{Incoming, Refusal, Trouble};
+use std::sync::Arc;
+
+fn call(session: &str, number: u64, command: &str) -> [String; 2] {
+    let at = 1_000 * number;
+    [
+        format!(
+            r#"{{"type":"tool.requested","session":"{session}","id":"a{number}","at":{at},"call":"c{number}","tool":"bash","args":{{"command":"{command}"}}}}"#
+        ),
+        format!(
+            r#"{{"type":"tool.finished","session":"{session}","id":"f{number}","at":{at},"call":"c{number}","ok":true,"output":"done {command}"}}"#
+        ),
+    ]
+}
+
+pub(crate) fn an_id_is_answered_as_it_was_however_long_ago(place: &dyn Place) {
+    let mut sent = Vec::new();
+    let recorder_now = recorder(place.open());
+    for number in 0..150 {
+        // Every tenth call is one of a loop, so that there is something to say about it.
+        let command = if number < 8 { "ls".to_owned() } else { format!("ls {number}") };
+        for line in call("s", number, &command) {
+            let decision = recorder_now.submit(event(&line)).unwrap();
+            sent.push((line, decision));
+        }
+    }
+    assert!(sent.iter().any(|(_, decision)| decision.decision == Verdict::Block));
+    let again = recorder(place.open());
+    for (line, decision) in &sent {
+        assert_eq!(&again.submit(event(line)).unwrap(), decision, "{line}");
+    }
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 300, "nothing was counted twice");
+}
+
+pub(crate) fn an_id_with_another_body_is_a_conflict(place: &dyn Place) {
+    for number in 0..100 {
+        call("s", number, &format!("ls {number}")).iter().for_each(|line| {
+            submit(place, line);
+        });
+    }
+    for number in [1, 99] {
+        let [other, _] = call("s", number, "rm -r .");
+        match recorder(place.open()).submit(event(&other)) {
+            Err(Refusal::Event(error)) => assert_eq!(error.code, Code::EventConflict),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 200);
+}
+
+pub(crate) fn an_open_call_asked_again_gets_its_stored_verdict(place: &dyn Place) {
+    let line = |at: u64| {
+        format!(
+            r#"{{"type":"tool.requested","session":"s","at":{at},"call":"c1","tool":"bash","args":{{"command":"ls"}}}}"#
+        )
+    };
+    let first = submit(place, &line(1));
+    let again = submit(place, &line(2));
+    assert_eq!(first, again);
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 1);
+    // In one batch as well.
+    let both = recorder(place.open()).submit_all(vec![event(&line(3)), event(&line(4))]);
+    assert!(both.into_iter().all(|answer| answer.unwrap() == first));
+}
+
+pub(crate) fn a_lost_lease_is_told_to_the_worker(place: &dyn Place) {
+    let store = place.open();
+    let worker = recorder(Arc::clone(&store));
+    let mine = store.lease("s", "me", 600_000).unwrap().unwrap();
+    worker.hold(&mine);
+    worker.submit(event(r#"{"type":"session.started","session":"s","at":1}"#)).unwrap();
+    // A person's answer comes in by another process, and the worker goes on from it.
+    submit(place, r#"{"type":"user.message","session":"s","at":2,"text":"hello"}"#);
+    let decision = worker.submit(event(r#"{"type":"compaction","session":"s","at":3}"#)).unwrap();
+    assert_eq!(decision.seq, 3);
+    assert!(store.renew(&mine, 0).unwrap());
+    let yours = store.lease("s", "you", 600_000).unwrap().unwrap();
+    assert!(yours.epoch > mine.epoch);
+    match worker.submit(event(r#"{"type":"compaction","session":"s","at":4}"#)) {
+        Err(Refusal::Store(error)) => assert_eq!(error.trouble, Trouble::LeaseLost),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(store.load("s").unwrap().unwrap().head.seq, 3);
+    worker.let_go("s");
+    assert_eq!(worker.submit(event(r#"{"type":"compaction","session":"s","at":4}"#)).unwrap().seq, 4);
+}
+
+pub(crate) fn a_session_may_be_leased_before_its_first_event(place: &dyn Place) {
+    let store = place.open();
+    let lease = store.lease("new", "me", 600_000).unwrap().unwrap();
+    let worker = recorder(Arc::clone(&store));
+    worker.hold(&lease);
+    assert_eq!(worker.submit(event(r#"{"type":"session.started","session":"new","at":1}"#)).unwrap().seq, 1);
+    assert_eq!(store.records("new", 1, 1).unwrap().pop().unwrap().epoch, lease.epoch);
+    submit(place, r#"{"type":"compaction","session":"new","at":2}"#);
+    assert_eq!(store.load("new").unwrap().unwrap().head.seq, 2);
+}
+
+pub(crate) fn a_child_draws_on_its_parent_across_restarts(place: &dyn Place) {
+    let lines = [
+        r#"{"type":"session.started","session":"p","at":1,"policy":{"budgets":{"session":{"tokens":100}}}}"#,
+        r#"{"type":"session.started","session":"c","at":2,"parent":"p"}"#,
+        r#"{"type":"turn.started","session":"c","at":3,"usage":{"tokens_in":40,"tokens_out":10}}"#,
+        r#"{"type":"session.started","session":"g","at":4,"parent":"c"}"#,
+        r#"{"type":"turn.started","session":"g","at":5,"usage":{"tokens_in":30,"tokens_out":10}}"#,
+        r#"{"type":"turn.started","session":"p","at":6,"usage":{"tokens_in":5,"tokens_out":1}}"#,
+        r#"{"type":"turn.started","session":"c","at":7,"usage":{"tokens_in":30,"tokens_out":10}}"#,
+        r#"{"type":"turn.started","session":"g","at":8}"#,
+        r#"{"type":"turn.started","session":"p","at":9}"#,
+    ];
+    let mut straight = Sessions::new(PolicySource::preset(Preset::Agent));
+    let expected: Vec<Decision> =
+        lines.iter().map(|line| straight.step(&event(line).event).unwrap()).collect();
+    assert!(expected.iter().any(|decision| decision.decision >= Verdict::Block), "the budget is used up");
+    for (line, decision) in lines.iter().zip(&expected) {
+        assert_eq!(&submit(place, line), decision, "{line}");
+    }
+}
+
+pub(crate) fn another_policy_goes_on_from_the_same_state(place: &dyn Place) {
+    let strict = || {
+        let tree = serde_json::json!({"guards": {"repetition": {"limit": 2, "warn_at": 1}}});
+        let layer = Layer::from_value(Origin::File { name: "strict".to_owned() }, tree);
+        PolicySource::new(vec![layer], Preset::Agent).unwrap()
+    };
+    let loose = || PolicySource::preset(Preset::Agent);
+    let step = |source: PolicySource, number: u64| {
+        let recorder = recorder_with(place.open(), source);
+        let [ask, end] = call("s", number, "ls");
+        let decision = recorder.submit(event(&ask)).unwrap();
+        recorder.submit(event(&end)).unwrap();
+        decision.decision
+    };
+    assert_eq!(step(loose(), 1), Verdict::Allow);
+    assert_eq!(step(loose(), 2), Verdict::Allow);
+    assert_eq!(step(strict(), 3), Verdict::Block, "the strict policy knows of the first two");
+    // The session is brought back under the policy that it was decided under, whatever holds now.
+    assert_eq!(step(loose(), 4), Verdict::Warn);
+    assert!(place.open().verify(&mut |_| ()).unwrap().is_empty());
+}
+
+pub(crate) fn two_recorders_on_one_session_never_lose_or_double(place: &dyn Place) {
+    let recorders: Vec<_> = (0..2).map(|_| recorder(place.open())).collect();
+    let events = 40;
+    std::thread::scope(|scope| {
+        for (at, recorder) in recorders.iter().enumerate() {
+            for lane in 0..2 {
+                scope.spawn(move || {
+                    for number in 0..events {
+                        let line = format!(
+                            r#"{{"type":"progress","session":"shared","id":"{at}-{lane}-{number}","at":{number},"signal":"n","value":{number}}}"#
+                        );
+                        let incoming = Incoming::read(line, None).unwrap();
+                        let first = recorder.submit(incoming.clone()).unwrap();
+                        assert_eq!(recorder.submit(incoming).unwrap(), first);
+                    }
+                });
+            }
+        }
+    });
+    let store = place.open();
+    let records = store.records("shared", 1, u64::MAX).unwrap();
+    assert_eq!(records.len() as u64, 4 * events);
+    assert!(records.iter().zip(1..).all(|(record, seq)| record.seq == seq));
+    let ids: std::collections::BTreeSet<_> = records.iter().map(|record| record.id.clone()).collect();
+    assert_eq!(ids.len(), records.len());
+    let mut straight = Sessions::new(PolicySource::preset(Preset::Agent));
+    for record in &records {
+        assert_eq!(straight.step(&event(&record.text).event).unwrap().to_json(), record.decision);
+    }
+    assert!(store.verify(&mut |_| ()).unwrap().is_empty());
+}
+
+pub(crate) fn a_refused_event_leaves_nothing_behind(place: &dyn Place) {
+    let bad = r#"{"type":"session.started","session":"s","at":1,"policy":{"guards":{"nonsense":1}}}"#;
+    match recorder(place.open()).submit(event(bad)) {
+        Err(Refusal::Event(error)) => assert_eq!(error.code, Code::BadPolicy),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(place.open().load("s").unwrap(), None);
+    // Beside it in the same batch, the others are stored.
+    let good = r#"{"type":"session.started","session":"t","at":1}"#;
+    let answers = recorder(place.open()).submit_all(vec![event(good), event(bad), event(good)]);
+    assert!(answers.iter().map(Result::is_ok).eq([true, false, true]));
+    assert_eq!(place.open().load("t").unwrap().unwrap().head.seq, 2);
+}
+
+pub(crate) fn everything_stored_verifies(place: &dyn Place) {
+    let recorder = recorder(place.open());
+    for number in 0..100 {
+        for line in call(&format!("s{}", number % 7), number, &format!("ls {number}")) {
+            recorder.submit(event(&line)).unwrap();
+        }
+    }
+    assert_eq!(recorder.journal().verify(&mut |_| ()).unwrap(), Vec::<String>::new());
+}
