@@ -4,6 +4,7 @@ mod bench;
 mod bless;
 mod fuzz;
 mod outside;
+mod postgres;
 mod run;
 mod test;
 mod tools;

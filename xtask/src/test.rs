@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say};
-use crate::{fuzz, outside, tools};
+use crate::{fuzz, outside, postgres, tools};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -106,11 +106,19 @@ fn lints(tally: &mut Tally) {
 }
 
 fn tests(tally: &mut Tally) {
-    let workspace = match tools::find("cargo-nextest") {
+    // It lives until the tests are over.
+    let server = postgres::Server::start();
+    let mut workspace = match tools::find("cargo-nextest") {
         Some(_) => cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]),
         // Without --doc's own step it would run the documentation's examples twice.
         None => cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]),
     };
+    match &server {
+        Ok(server) => {
+            workspace.env("FLYBALL_TEST_POSTGRES", server.url());
+        }
+        Err(why) => tally.skip(format!("tests against PostgreSQL: {why}")),
+    }
     tally.tests("tests", run_command(workspace));
     tally.tests("documentation", run_command(cargo(&["test", "--doc", "--package", "flyball"])));
 }

@@ -18,17 +18,33 @@ pub(crate) fn need(program: &str, package: &str) -> Result<(), String> {
     if find(program).is_some() {
         return Ok(());
     }
-    if is_root() && find("apt-get").is_some() {
-        let install = || run(command("apt-get", &["install", "-y", "--no-install-recommends", package]));
-        // A fresh container has no package lists yet.
-        if !install()?.ok && run(command("apt-get", &["update"]))?.ok {
-            install()?;
-        }
+    if is_root() {
+        install(package)?;
     }
     match find(program) {
         Some(_) => Ok(()),
         None => Err(format!("`{program}` is missing; install it, for example: apt-get install {package}")),
     }
+}
+
+/// Installs a package by `apt-get`, if there is one; whether it brought what was wanted, the caller sees.
+///
+/// # Errors
+/// If `apt-get` cannot be started.
+pub(crate) fn install(package: &str) -> Result<(), String> {
+    if find("apt-get").is_none() {
+        return Ok(());
+    }
+    let install = || {
+        let mut command = command("apt-get", &["install", "-y", "--no-install-recommends", package]);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        run(command)
+    };
+    // A fresh container has no package lists yet.
+    if !install()?.ok && run(command("apt-get", &["update"]))?.ok {
+        install()?;
+    }
+    Ok(())
 }
 
 /// Makes sure that a part of the Rust toolchain is there.
@@ -43,7 +59,8 @@ pub(crate) fn need_component(subcommand: &str, component: &str) -> Result<(), St
     Err(format!("`cargo {subcommand}` is missing; install it: rustup component add {component}"))
 }
 
-fn is_root() -> bool {
+/// Whether we may do everything on this machine.
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
 }

@@ -7,6 +7,7 @@ mod error;
 mod incoming;
 mod journal;
 mod memory;
+mod postgres;
 mod probe;
 mod record;
 mod recorder;
@@ -20,6 +21,7 @@ pub use journal::{
     Pruned, Result, Settled, Turn, Unit, Which,
 };
 pub use memory::Memory;
+pub use postgres::Postgres;
 pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
 pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};

@@ -1,0 +1,153 @@
+//! The engine for many machines: PostgreSQL, at least version 13.
+//!
+//! A session is a row that a writer must find where it left it; the server refuses everybody else, in the statement
+//! itself. Callers are plain threads: each waits for its own answer, and the server groups their commits.
+
+mod address;
+mod append;
+mod link;
+mod load;
+mod people;
+mod rows;
+mod schema;
+mod trouble;
+mod verify;
+mod work;
+mod writes;
+
+use crate::journal::{
+    Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
+    Pruned, Result, Settled, Turn, Unit, Which,
+};
+use crate::record::{Head, Loaded, Record};
+use link::Link;
+
+/// How many connections are kept at most, unless somebody says otherwise.
+const CONNECTIONS: usize = 16;
+
+/// A store in PostgreSQL.
+pub struct Postgres {
+    link: Link,
+}
+
+impl Postgres {
+    /// Opens the store at `postgres://USER@HOST/DATABASE`, and makes its tables if they are not there.
+    ///
+    /// # Errors
+    /// If the address cannot be understood, the server cannot be reached, or a newer Flyball made the tables.
+    pub fn open(address: &str) -> Result<Self> {
+        Self::with_connections(address, CONNECTIONS)
+    }
+
+    /// As [`Postgres::open`], with at most so many connections at once.
+    ///
+    /// # Errors
+    /// As [`Postgres::open`].
+    pub fn with_connections(address: &str, connections: usize) -> Result<Self> {
+        let link = Link::new(address, connections)?;
+        schema::migrate(&link)?;
+        Ok(Postgres { link })
+    }
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Postgres").field(&self.link.shown()).finish()
+    }
+}
+
+impl Journal for Postgres {
+    fn address(&self) -> String {
+        self.link.shown().to_owned()
+    }
+
+    fn turn(&self) -> Result<Turn<'_>> {
+        Ok(Turn::free())
+    }
+
+    fn load(&self, session: &str) -> Result<Option<Loaded>> {
+        load::load(&self.link, session)
+    }
+
+    fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
+        append::append(&self.link, units)
+    }
+
+    fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {
+        load::find(&self.link, session, id)
+    }
+
+    fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>> {
+        load::between(&self.link, session, from, to)
+    }
+
+    fn handles(&self, session: &str) -> Result<Handles> {
+        load::handles(&self.link, session)
+    }
+
+    fn keep_policy(&self, digest: &str, text: &str) -> Result<()> {
+        load::keep_policy(&self.link, digest, text)
+    }
+
+    fn policy(&self, digest: &str) -> Result<Option<String>> {
+        load::policy(&self.link, digest)
+    }
+
+    fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
+        work::since(&self.link, after, limit)
+    }
+
+    fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {
+        work::lease(&self.link, session, holder, ttl_ms)
+    }
+
+    fn renew(&self, lease: &Lease, ttl_ms: u64) -> Result<bool> {
+        work::renew(&self.link, lease, ttl_ms)
+    }
+
+    fn free(&self, lease: &Lease) -> Result<()> {
+        work::free(&self.link, lease)
+    }
+
+    fn claim(&self, limit: usize, hold_ms: u64) -> Result<Vec<Errand>> {
+        work::claim(&self.link, limit, hold_ms)
+    }
+
+    fn settle(&self, key: &str, how: &Settled) -> Result<()> {
+        work::settle(&self.link, key, how)
+    }
+
+    fn now(&self) -> Result<u64> {
+        work::now(&self.link)
+    }
+}
+
+impl Desk for Postgres {
+    fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
+        people::heads(&self.link, which, limit)
+    }
+
+    fn pending(&self, session: &str) -> Result<Option<PendingRow>> {
+        people::pending(&self.link, session)
+    }
+
+    fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>> {
+        people::errands(&self.link, state, limit)
+    }
+
+    fn retry(&self, key: &str) -> Result<bool> {
+        people::retry(&self.link, key)
+    }
+
+    fn prune(&self, before: u64, dry_run: bool) -> Result<Pruned> {
+        people::prune(&self.link, before, dry_run)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>> {
+        verify::verify(&self.link, progress)
+    }
+
+    fn engine(&self) -> Result<String> {
+        self.link.read(async |client| schema::engine(client).await)
+    }
+}
