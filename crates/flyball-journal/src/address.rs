@@ -3,6 +3,7 @@
 use crate::error::{StoreError, Trouble};
 use crate::journal::{Desk, Result};
 use crate::memory::Memory;
+use crate::postgres::Postgres;
 use crate::sqlite::{Sqlite, SqliteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl Address {
                 let options = SqliteOptions { make_folder: true, ..SqliteOptions::default() };
                 Ok(Arc::new(Sqlite::open(path, options)?))
             }
-            Address::Server(_) => Err(StoreError::new(Trouble::BadAddress, "PostgreSQL is not built in")),
+            Address::Server(url) => Ok(Arc::new(Postgres::open(url)?)),
             Address::Memory => Ok(Arc::new(Memory::bounded(REMEMBERED))),
         }
     }

@@ -98,7 +98,7 @@ pub struct Errand {
     pub payload: String,
     /// Where it stands.
     pub state: ErrandState,
-    /// How often it was tried.
+    /// How often it was tried before; counted when it is claimed, so that one that ends its courier is given up too.
     pub attempts: u32,
     /// When it may be tried next, in milliseconds of store time.
     pub due: u64,

@@ -21,7 +21,7 @@ pub use journal::{
     Pruned, Result, Settled, Turn, Unit, Which,
 };
 pub use memory::Memory;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
 pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};

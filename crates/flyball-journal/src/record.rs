@@ -1,6 +1,6 @@
 //! What is stored: a session's head, its events with their decisions, and the changes that lead from one to the next.
 //!
-//! Every row carries a checksum over all its columns, and the events of a session are chained by a hash: what was
+//! Every row that a decision rests on carries a checksum over all its columns, and the events of a session are chained by a hash: what was
 //! damaged on the disk is noticed when it is read, and never decided upon.
 
 use crate::journal::{Errand, PendingRow};
@@ -126,7 +126,11 @@ impl Record {
     #[must_use]
     pub fn sum(&self, session: &str) -> u64 {
         let mut sum = Sum::default();
-        sum.text(session).number(self.seq).number(self.at.map_or(u64::MAX, |at| at)).number(self.nonce);
+        sum.text(session)
+            .number(self.seq)
+            .number(u64::from(self.at.is_some()))
+            .number(self.at.unwrap_or(0))
+            .number(self.nonce);
         sum.number(self.epoch).maybe(self.id.as_deref()).number(self.body);
         sum.text(&self.text).number(u64::from(self.whole)).text(&self.decision);
         sum.text(self.verdict.as_str()).text(self.status.as_str()).bytes(&self.chain);

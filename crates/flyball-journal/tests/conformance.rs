@@ -27,7 +27,7 @@ macro_rules! conformance {
         mod on_a_server {
             use super::*;
             $(#[test] fn $case() {
-                if let Some(place) = on_server(stringify!($case)) {
+                if let Some(place) = on_server() {
                     cases::$case(&place as &dyn Place);
                 }
             })+

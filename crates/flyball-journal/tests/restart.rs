@@ -4,7 +4,7 @@
 
 mod kit;
 
-use kit::{InFile, InMemory, Place, event, histories, recorder};
+use kit::{InFile, InMemory, Place, event, histories, on_server, recorder};
 
 fn restarted_after_every_event(place: impl Fn(&str) -> Box<dyn Place>) {
     for (name, events, decisions) in histories() {
@@ -26,6 +26,28 @@ fn in_memory() {
 #[test]
 fn in_a_file() {
     restarted_after_every_event(|name| Box::new(InFile::new(name)));
+}
+
+#[test]
+fn on_a_server() {
+    let Some(place) = on_server() else { return };
+    // One database for all: the histories keep apart by the names of their sessions.
+    for (name, events, decisions) in histories() {
+        let own = |line: &str| {
+            let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+            let renamed = |old: Option<&str>| format!("{name}/{}", old.unwrap_or("default"));
+            value["session"] = renamed(value["session"].as_str()).into();
+            if value["parent"].is_string() {
+                value["parent"] = renamed(value["parent"].as_str()).into();
+            }
+            event(&value.to_string())
+        };
+        for (at, (line, decided)) in events.iter().zip(&decisions).enumerate() {
+            let answer = recorder(place.open()).submit(own(line)).unwrap();
+            let answer = answer.to_json().replace(&format!("{name}/"), "");
+            assert_eq!(&answer, decided, "{name}:{}", at + 1);
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::rows::{Fields, stored};
 use super::trouble::{Fault, unknown};
 use super::writes::{self, Write};
 use crate::journal::{Appended, Result, Unit};
+use crate::probe::Point;
 use crate::record::Change;
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join_all};
@@ -42,7 +43,7 @@ pub(super) fn append(link: &Link, units: &[Unit]) -> Result<Vec<Appended>> {
     let mut tries = 1;
     loop {
         let committing = Cell::new(false);
-        match link.run(async |client| attempt(client, units, &committing).await) {
+        match link.run(async |client| attempt(client, link, units, &committing).await) {
             Ok(answer) => return Ok(answer),
             Err(fault) if committing.get() && fault.lost() => return Err(unknown()),
             // A connection that had died before it was asked for anything: another one may live.
@@ -58,10 +59,12 @@ fn closed(fault: &Fault) -> bool {
 
 async fn attempt(
     client: &ClientWrapper,
+    link: &Link,
     units: &[Unit],
     committing: &Cell<bool>,
 ) -> std::result::Result<Vec<Appended>, Fault> {
     let mut places = lock(client, units).await?;
+    link.probe.pass(Point::InTransaction);
     let answer: Vec<Appended> = units.iter().map(|unit| judge(unit, &mut places)).collect();
     let taken = units.iter().zip(&answer).filter(|(_, what)| **what == Appended::Done);
     let mut waves = waves(taken.flat_map(|(unit, _)| &unit.changes));

@@ -1,9 +1,11 @@
 //! The connections to the server, behind a plain function call: callers are threads and know nothing of async.
 
+use super::PostgresOptions;
 use super::address;
 use super::trouble::Fault;
 use crate::error::{StoreError, Trouble};
 use crate::journal::Result;
+use crate::probe::Probe;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
 };
@@ -30,11 +32,13 @@ pub(super) struct Link {
     pool: Pool,
     /// `None` only while it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
+    /// Who is told of the places where a crash is interesting.
+    pub(super) probe: Probe,
 }
 
 impl Link {
-    /// Sets up to `connections` connections up; none is made yet.
-    pub(super) fn new(text: &str, connections: usize) -> Result<Self> {
+    /// Sets the connections up; none is made yet.
+    pub(super) fn new(text: &str, options: PostgresOptions) -> Result<Self> {
         let config = address::parse(text)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(MOVERS)
@@ -46,7 +50,7 @@ impl Link {
         let tls = address::guard(&config)?;
         let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, tls, how))
-            .max_size(connections.max(1))
+            .max_size(options.connections.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
             .create_timeout(Some(CREATE))
@@ -56,7 +60,7 @@ impl Link {
             }))
             .build()
             .map_err(|error| StoreError::new(Trouble::Io, format!("cannot set connections up: {error}")))?;
-        Ok(Link { shown, pool, runtime: Some(runtime) })
+        Ok(Link { shown, pool, runtime: Some(runtime), probe: options.probe })
     }
 
     /// The address without user and password.

@@ -19,11 +19,27 @@ use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Turn, Unit, Which,
 };
+use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
 use link::Link;
 
 /// How many connections are kept at most, unless somebody says otherwise.
 const CONNECTIONS: usize = 16;
+
+/// How the engine is opened.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// How many connections are kept at most.
+    pub connections: usize,
+    /// Who is told of the places where a crash is interesting.
+    pub probe: Probe,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        PostgresOptions { connections: CONNECTIONS, probe: Probe::default() }
+    }
+}
 
 /// A store in PostgreSQL.
 pub struct Postgres {
@@ -36,15 +52,15 @@ impl Postgres {
     /// # Errors
     /// If the address cannot be understood, the server cannot be reached, or a newer Flyball made the tables.
     pub fn open(address: &str) -> Result<Self> {
-        Self::with_connections(address, CONNECTIONS)
+        Self::open_with(address, PostgresOptions::default())
     }
 
-    /// As [`Postgres::open`], with at most so many connections at once.
+    /// As [`Postgres::open`], in another way than the usual.
     ///
     /// # Errors
     /// As [`Postgres::open`].
-    pub fn with_connections(address: &str, connections: usize) -> Result<Self> {
-        let link = Link::new(address, connections)?;
+    pub fn open_with(address: &str, options: PostgresOptions) -> Result<Self> {
+        let link = Link::new(address, options)?;
         schema::migrate(&link)?;
         Ok(Postgres { link })
     }

@@ -32,7 +32,7 @@ const ERRANDS: &str = concat!(
     " FROM flyball_outbox o WHERE o.state = $1 ORDER BY o.number LIMIT $2"
 );
 const RETRY: &str = concat!(
-    "UPDATE flyball_outbox SET state = 'waiting', due = ",
+    "UPDATE flyball_outbox SET state = 'waiting', attempts = 0, due = ",
     clock!(),
     " WHERE key = $1 AND state = 'dead'"
 );

@@ -7,6 +7,7 @@ use super::link::Link;
 use super::trouble::Fault;
 use crate::error::{StoreError, Trouble};
 use crate::journal::Result;
+use crate::probe::Point;
 use deadpool_postgres::ClientWrapper;
 
 /// The oldest server that knows what we need: transaction numbers of 64 bits.
@@ -151,6 +152,7 @@ pub(super) fn migrate(link: &Link) -> Result<()> {
                 return Ok(());
             }
             step(client).await?;
+            link.probe.pass(Point::InMigration);
         }
     })
     .map_err(Fault::undone)

@@ -37,18 +37,18 @@ const CLAIM: &str = concat!(
     " ORDER BY due, number LIMIT $1 FOR UPDATE SKIP LOCKED), \
      mine AS (UPDATE flyball_outbox o SET due = ",
     clock!(),
-    " + $2 FROM due WHERE o.key = due.key RETURNING o.number, ",
+    " + $2, attempts = attempts + 1 FROM due WHERE o.key = due.key RETURNING o.number, ",
     rows::errand_columns!(),
-    ") SELECT key, session, effect, sink, payload, state, attempts, due, error FROM mine ORDER BY number"
+    ") SELECT key, session, effect, sink, payload, state, attempts - 1 AS attempts, due, error FROM mine ORDER BY number"
 );
-const DONE: &str = "UPDATE flyball_outbox SET state = 'done', attempts = attempts + 1, error = NULL \
+const DONE: &str = "UPDATE flyball_outbox SET state = 'done', error = NULL \
     WHERE key = $1 AND state <> 'done'";
 const AGAIN: &str = concat!(
-    "UPDATE flyball_outbox SET attempts = attempts + 1, error = $2, due = ",
+    "UPDATE flyball_outbox SET error = $2, due = ",
     clock!(),
     " + $3 WHERE key = $1 AND state = 'waiting'"
 );
-const DEAD: &str = "UPDATE flyball_outbox SET state = 'dead', attempts = attempts + 1, error = $2 \
+const DEAD: &str = "UPDATE flyball_outbox SET state = 'dead', error = $2 \
     WHERE key = $1 AND state = 'waiting'";
 /// Numbers are given when a transaction begins to write, not when it commits. So only events of transactions that
 /// are older than all that still run are shown: none can come before them any more.

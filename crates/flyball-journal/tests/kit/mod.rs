@@ -6,6 +6,8 @@
     reason = "each test uses a part of it; a failure is told by a panic"
 )]
 
+pub(crate) mod server;
+
 use flyball::{Decision, PolicySource, Preset};
 use flyball_journal::{Desk, Incoming, Memory, Recorder, RecorderOptions, Sqlite, SqliteOptions};
 use std::path::{Path, PathBuf};
@@ -58,9 +60,18 @@ impl Place for InFile {
     }
 }
 
-/// A store on the server of the tests, in a database of its own; nothing if there is no server.
-pub(crate) fn on_server(_name: &str) -> Option<InMemory> {
-    None
+/// A store on the server of the tests, in a database of its own.
+pub(crate) struct OnServer(server::Database);
+
+impl Place for OnServer {
+    fn open(&self) -> Arc<dyn Desk> {
+        Arc::new(self.0.open())
+    }
+}
+
+/// A store on the server; nothing if there is no server.
+pub(crate) fn on_server() -> Option<OnServer> {
+    server::Database::new().map(OnServer)
 }
 
 /// A recorder with the preset `agent`.
