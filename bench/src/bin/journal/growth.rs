@@ -10,8 +10,14 @@ use std::time::Instant;
 const SESSIONS: u64 = 64;
 /// Events in a commit.
 const BATCH: u64 = 64;
+/// Events before the first window: the sessions begin, and the tables are made.
+const BEFORE: u64 = 1_024;
 /// Events over which a cost is averaged.
-const WINDOW: u64 = 50_000;
+const WINDOW: u64 = 10_240;
+/// Windows that are compared at each end; the middle one of them counts, because machines are noisy.
+const ENDS: usize = 5;
+/// Lines about the way between.
+const SHOWN: usize = 10;
 
 /// Fills a store and looks at it on the way.
 pub(crate) fn run(store: &str, events: u64) -> Outcome<Vec<String>> {
@@ -27,7 +33,9 @@ pub(crate) fn run(store: &str, events: u64) -> Outcome<Vec<String>> {
             return Err(format!("event after {first}: {refused:?}").into());
         }
         let done = first + BATCH;
-        if done.is_multiple_of(WINDOW) {
+        if done == BEFORE {
+            began = Instant::now();
+        } else if done > BEFORE && (done - BEFORE).is_multiple_of(WINDOW) {
             let nanos = u64::try_from(began.elapsed().as_nanos())? / WINDOW;
             windows.push((done, nanos));
             memory.push(resident_kib());
@@ -35,13 +43,20 @@ pub(crate) fn run(store: &str, events: u64) -> Outcome<Vec<String>> {
         }
     }
     drop(recorder_now);
-    let (Some(early), Some(late)) = (windows.first(), windows.last()) else {
+    if windows.len() < 2 * ENDS {
         return Err("too few events for a comparison".into());
-    };
-    for ((done, nanos), kib) in windows.iter().zip(&memory) {
+    }
+    for ((done, nanos), kib) in windows.iter().zip(&memory).step_by(windows.len().div_ceil(SHOWN)) {
         lines.push(format!("{done:>9} events: {nanos:>7} ns an event, {kib} KiB in memory"));
     }
-    lines.push(format!("cost late / early = {}", ratio(late.1, early.1)));
+    let middle = |ends: &[(u64, u64)]| -> u64 {
+        let mut costs: Vec<u64> = ends.iter().map(|(_, nanos)| *nanos).collect();
+        costs.sort_unstable();
+        costs.get(costs.len() / 2).copied().unwrap_or(0)
+    };
+    let (early, _) = windows.split_at(ENDS);
+    let (_, late) = windows.split_at(windows.len() - ENDS);
+    lines.push(format!("cost late / early = {}", ratio(middle(late), middle(early))));
     let (first, last) = (memory.first().copied().unwrap_or(0), memory.last().copied().unwrap_or(0));
     lines.push(format!("memory late / early = {}", ratio(last, first)));
     let began = Instant::now();

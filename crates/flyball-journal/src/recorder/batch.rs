@@ -100,7 +100,7 @@ impl Recorder {
         let stored = self.units(cache, work.drafts).and_then(|units| {
             self.keep_policy()?;
             self.options.probe.pass(Point::BeforeAppend);
-            let outcomes = self.journal.append(&units)?;
+            let outcomes = self.append(&units)?;
             self.options.probe.pass(Point::AfterCommit);
             Ok((units, outcomes))
         });
@@ -111,6 +111,22 @@ impl Recorder {
                 names.iter().for_each(|name| cache.forget(name));
                 self.lost(&error, work.waiting, &mut answer)
             }
+        }
+    }
+
+    /// Stores units together. If one of them meets damage they are stored one by one, so that a damaged session keeps
+    /// nobody else back.
+    fn append(&self, units: &[Unit]) -> Result<Vec<Result<Appended, StoreError>>, StoreError> {
+        match self.journal.append(units) {
+            Ok(outcomes) => Ok(outcomes.into_iter().map(Ok).collect()),
+            Err(error) if error.trouble == Trouble::Corrupt && !error.is_unknown() && units.len() > 1 => {
+                let one = |unit: &Unit| {
+                    let outcome = self.journal.append(std::slice::from_ref(unit))?;
+                    Ok(outcome.first().copied().unwrap_or(Appended::Stale))
+                };
+                Ok(units.iter().map(one).collect())
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -238,15 +254,15 @@ impl Recorder {
         &self,
         cache: &mut Cache,
         units: Vec<Unit>,
-        outcomes: Vec<Appended>,
+        outcomes: Vec<Result<Appended, StoreError>>,
         waiting: Vec<Waiting>,
         answer: &mut impl FnMut(usize, Answer),
     ) -> Vec<usize> {
-        let mut fate: BTreeMap<String, Appended> = BTreeMap::new();
+        let mut fate: BTreeMap<String, Result<Appended, StoreError>> = BTreeMap::new();
         for (unit, outcome) in units.into_iter().zip(outcomes) {
             for change in unit.changes {
-                fate.insert(change.head.session.clone(), outcome);
-                if outcome == Appended::Done {
+                fate.insert(change.head.session.clone(), outcome.clone());
+                if outcome == Ok(Appended::Done) {
                     cache.moved(change.head);
                 } else {
                     cache.forget(&change.head.session);
@@ -256,8 +272,9 @@ impl Recorder {
         let mut again = Vec::new();
         for entry in waiting {
             match fate.get(&entry.session) {
-                Some(Appended::Done) => answer(entry.index, Ok(entry.decision)),
-                Some(Appended::Fenced) if lock(&self.leases).contains_key(&entry.session) => {
+                Some(Ok(Appended::Done)) => answer(entry.index, Ok(entry.decision)),
+                Some(Err(error)) => again.extend(self.lost(error, vec![entry], answer)),
+                Some(Ok(Appended::Fenced)) if lock(&self.leases).contains_key(&entry.session) => {
                     let what = format!("session '{}' was taken over by another worker", entry.session);
                     answer(entry.index, Err(StoreError::new(Trouble::LeaseLost, what).into()));
                 }
