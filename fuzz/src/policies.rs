@@ -1,7 +1,7 @@
 //! Bytes as a policy file in one of three formats.
 
 use flyball::Preset;
-use flyball::policy::{Format, Layer, Origin, Resolved, parse, resolve};
+use flyball::policy::{Format, Resolved, parse, resolve};
 
 /// Any text is a policy or an error; what a policy means can be written down and means the same again.
 ///
@@ -32,10 +32,7 @@ pub fn check(bytes: &[u8]) {
 
 fn written_again(resolved: &Resolved) {
     let text = resolved.effective.to_string();
-    let again = parse(&text, Format::Json, "effective").and_then(|layer| {
-        let layer = Layer { origin: Origin::Inline, ..layer };
-        resolve(&[layer], Preset::Agent)
-    });
+    let again = parse(&text, Format::Json, "effective").and_then(|layer| resolve(&[layer], Preset::Agent));
     match again {
         Ok(again) => {
             assert_eq!(again.policy.digest, resolved.policy.digest, "the digest differs: {text}");

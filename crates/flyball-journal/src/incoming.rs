@@ -1,6 +1,52 @@
 //! An event on its way in: what was sent, and what it means.
 
-use flyball::{Error, Event};
+use crate::redact::Redactor;
+use flyball::policy::JournalPolicy;
+use flyball::{Code, Error, Event};
+
+/// Where events come in: secrets are taken out before anything else sees the line.
+#[derive(Debug, Default)]
+pub struct Door {
+    redactor: Option<Redactor>,
+}
+
+impl Door {
+    /// The door that a policy wants.
+    ///
+    /// # Errors
+    /// If one of its patterns cannot be used.
+    pub fn new(policy: &JournalPolicy) -> Result<Self, Error> {
+        if !policy.redact && policy.patterns.is_empty() {
+            return Ok(Door::default());
+        }
+        let redactor = Redactor::new(policy.redact, &policy.patterns).map_err(|why| {
+            let what = format!("journal.patterns: {why}");
+            Error::new(
+                Code::BadPolicy,
+                what,
+                "write it as a regular expression; look at it with `flyball check`",
+            )
+        })?;
+        Ok(Door { redactor: Some(redactor) })
+    }
+
+    /// Reads a line of JSON. `now` is the time of arrival, for an event that names none.
+    ///
+    /// # Errors
+    /// If it is not an event.
+    pub fn read(&self, line: &str, now: Option<u64>) -> Result<Incoming, Error> {
+        Incoming::read(self.clean(line), now)
+    }
+
+    /// A text without what looks like a secret.
+    #[must_use]
+    pub fn clean(&self, text: &str) -> String {
+        match &self.redactor {
+            Some(redactor) => redactor.clean(text).into_owned(),
+            None => text.to_owned(),
+        }
+    }
+}
 
 /// An event, with the line that it came as.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,26 +3,32 @@
 //! An event that was acknowledged is never lost, it is never counted twice, and its decision never changes.
 
 mod address;
+mod courier;
 mod error;
 mod incoming;
 mod journal;
 mod memory;
+mod payload;
 mod postgres;
 mod probe;
 mod record;
 mod recorder;
+mod redact;
 mod sqlite;
 
 pub use address::Address;
+pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
-pub use incoming::Incoming;
+pub use incoming::{Door, Incoming};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Turn, Unit, Which,
 };
 pub use memory::Memory;
+pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
 pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};
+pub use redact::Redactor;
 pub use sqlite::{Sqlite, SqliteOptions, Sync};

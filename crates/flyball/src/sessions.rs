@@ -36,12 +36,19 @@ impl PolicySource {
         PolicySource { layers: Vec::new(), preset, base: Arc::new(Policy::preset(preset)) }
     }
 
-    /// Everything that the source is made of, as JSON, to be kept beside the decisions that were made under it.
+    /// Everything that decisions depend on, as JSON, to be kept beside the decisions that were made under it. The
+    /// `journal` section is left out: no decision depends on it, and its addresses may be secret.
     #[must_use]
     pub fn to_json(&self) -> String {
         let above = |layer: &Layer| u8::from(outranks_sessions(layer));
-        let layers: Vec<Value> =
-            self.layers.iter().map(|layer| json!({"above": above(layer), "tree": layer.tree})).collect();
+        let decides = |layer: &Layer| {
+            let mut tree = layer.tree.clone();
+            if let Some(keys) = tree.as_object_mut() {
+                keys.remove("journal");
+            }
+            json!({"above": above(layer), "tree": tree})
+        };
+        let layers: Vec<Value> = self.layers.iter().map(decides).collect();
         json!({"preset": self.preset.as_str(), "layers": layers}).to_string()
     }
 

@@ -6,6 +6,7 @@ use super::{Answer, Recorder, Refusal, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
 use crate::journal::{Appended, Unit};
+use crate::payload::shortened;
 use crate::probe::Point;
 use flyball::limits::{ANSWERS, TREE_DEPTH};
 use flyball::{Code, Decision, Error, Event, Kind, Usage};
@@ -208,8 +209,11 @@ impl Recorder {
             return self.again(work, name, decision);
         }
         let nonce = RandomState::new().hash_one(decision.seq);
-        let text = (event.text.clone(), true);
-        self.draft(cache, work, name).take(event, text, &decision, nonce);
+        let errands = self.errands(&decision);
+        let text = self.stored_text(event);
+        let draft = self.draft(cache, work, name);
+        draft.take(event, text, &decision, nonce);
+        draft.errands.extend(errands);
         for (parent, used) in above {
             let now = cache.sessions.get(&parent).map(|session| *session.state().used());
             if now.is_some_and(|now| now != used) {
@@ -217,6 +221,17 @@ impl Recorder {
             }
         }
         Ok(Folded::New(decision, nonce))
+    }
+
+    /// What is stored of an event, and whether that is the whole.
+    fn stored_text(&self, event: &Incoming) -> (String, bool) {
+        let journal = &self.source.base().journal;
+        let limit = journal.payload.and_then(|limit| usize::try_from(limit).ok());
+        let preview = usize::try_from(journal.preview).unwrap_or(usize::MAX);
+        match limit.and_then(|limit| shortened(&event.text, limit, preview)) {
+            Some(short) => (short, false),
+            None => (event.text.clone(), true),
+        }
     }
 
     /// An event that was answered before gets the very same answer, as it is stored.

@@ -6,6 +6,7 @@
 mod batch;
 mod cache;
 mod draft;
+mod errands;
 mod inject;
 mod revive;
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::environment::insert;
 use super::error::Code;
 use super::guards::Guards;
-use super::layer::Layer;
+use super::layer::{Layer, Origin};
 use super::paths::{Path, PointerOf, edge_ends, path, with, within_bounds};
 use super::places::join;
 use super::units::same_meaning;
@@ -22,7 +22,7 @@ use super::{Policy, seeds};
 const VERSION: u64 = 1;
 
 /// Every key at the top of a policy file.
-pub(super) const TOP: [&str; 19] = [
+pub(super) const TOP: [&str; 20] = [
     "version",
     "preset",
     "budgets",
@@ -35,6 +35,7 @@ pub(super) const TOP: [&str; 19] = [
     "labels",
     "escalate",
     "notify",
+    "journal",
     "rules",
     "loop_prevention",
     "phases",
@@ -177,6 +178,11 @@ impl Canonical<'_> {
                 c.entry(to, value, here, "", Path::new);
             }),
             "rules" => self.rule_list(value),
+            "journal" if self.layer.origin == Origin::Inline && !value.is_null() => {
+                let what =
+                    "a session cannot bring a journal of its own: it could run commands or hide what it did";
+                self.problem(Code::Forbidden, &here, what, "write 'journal' into the policy file");
+            }
             "$schema" | "loop_prevention" | "phases" | "transition_limits" | "resilience" | "loop_policy" => {
             }
             // Nothing written after `budgets:` is how people comment a section out.

@@ -26,6 +26,8 @@ pub enum Code {
     Version,
     /// One key written twice.
     DuplicateKey,
+    /// A key that this source may not set.
+    Forbidden,
 }
 
 impl Code {
@@ -41,6 +43,7 @@ impl Code {
             Code::Rule => "policy_rule",
             Code::Version => "policy_version",
             Code::DuplicateKey => "policy_duplicate_key",
+            Code::Forbidden => "policy_forbidden",
         }
     }
 }

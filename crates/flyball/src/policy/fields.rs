@@ -313,6 +313,65 @@ impl Fields<'_> {
         self.put(key, Value::from(texts));
     }
 
+    /// Writes a value down as it is.
+    pub(super) fn put_value(&mut self, key: &str, value: Value) {
+        self.put(key, value);
+    }
+
+    /// A text that need not be there.
+    pub(super) fn optional_text(&mut self, key: &'static str) -> Option<String> {
+        let value = self.take(key).cloned()?;
+        match value {
+            Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => Some(text),
+            other => {
+                self.wrong_type(key, &other, "a text of at most 2000 characters");
+                None
+            }
+        }
+    }
+
+    /// A list of sections, each read from its own defaults. What is not a map is reported and left out.
+    pub(super) fn items<S: Section + Default>(&mut self, key: &'static str) -> Option<Vec<S>> {
+        let value = self.take(key).cloned()?;
+        let items = match &value {
+            Value::Null => return Some(Vec::new()),
+            Value::Array(items) => items,
+            other => {
+                self.wrong_type(key, other, "a list of maps");
+                return None;
+            }
+        };
+        let mut sections = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let index = index.to_string();
+            if !item.is_object() {
+                let what = format!("'{key}' must be a list of maps, but holds {}", kind(item));
+                self.refuse_at(Code::Type, &[key, &index], what, "write - {key: value, ...}");
+                continue;
+            }
+            let path = [self.path.as_slice(), &[key.to_owned(), index]].concat();
+            let mut section = S::default();
+            walk(&mut section, Some(item), path, false, self.problems);
+            sections.push(section);
+        }
+        Some(sections)
+    }
+
+    /// Reports a list that is too long.
+    pub(super) fn at_most(&mut self, key: &str, len: usize, most: usize) {
+        if len > most {
+            let what = format!("'{key}' has {len} entries, {most} are allowed");
+            self.problem(Code::Range, key, what, "remove some".to_owned());
+        }
+    }
+
+    /// Reports a problem with something inside a key's value.
+    pub(super) fn refuse_at(&mut self, code: Code, inside: &[&str], what: String, help: &str) {
+        let mut path = self.path.clone();
+        path.extend(inside.iter().map(|part| (*part).to_owned()));
+        self.problems.push(Problem { code, path, as_written: false, what, help: help.to_owned() });
+    }
+
     /// Reports a problem with a key's value found by the section itself.
     pub(super) fn refuse(&mut self, code: Code, key: &str, what: String, help: &str) {
         self.problem(code, key, what, help.to_owned());

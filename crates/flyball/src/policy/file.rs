@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema as schema};
 
 use super::file_guards::GuardSetting;
 use super::file_guards::GuardsFile;
+use super::file_journal::JournalFile;
 use super::file_seeds::{LoopPolicyFile, LoopPreventionFile, PhaseFile, ResilienceFile};
 
 /// A count, or `off` (also `0`, `false`, null) for no limit.
@@ -92,6 +93,8 @@ pub(super) struct PolicyFile {
     pub(super) escalate: Option<bool>,
     /// Whether a halt also emits the effect `notify`. Default: false.
     pub(super) notify: Option<bool>,
+    /// What is kept of a session, for how long, and where its effects go.
+    pub(super) journal: Option<JournalFile>,
     /// Custom rules in CEL. A rule of a higher layer replaces the one of the same name.
     pub(super) rules: Option<Vec<RuleFile>>,
     /// Loop prevention in phase workflows (seed 003).

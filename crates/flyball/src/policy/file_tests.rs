@@ -41,6 +41,7 @@ fn the_schema_lists_the_keys_that_the_reader_knows() {
         ("MessageFile", "/budgets/message"),
         ("ReleasesFile", "/releases"),
         ("LabelsFile", "/labels"),
+        ("JournalFile", "/journal"),
         ("RepetitionFile", "/guards/repetition"),
         ("CycleFile", "/guards/cycle"),
         ("PeriodsFile", "/guards/cycle/calls"),

@@ -13,9 +13,11 @@ mod fields;
 mod fields_guards;
 mod file;
 mod file_guards;
+mod file_journal;
 mod file_seeds;
 mod guards;
 mod guards_work;
+mod journal;
 mod layer;
 mod lint;
 mod parse;
@@ -46,6 +48,7 @@ pub use guards::{
     Limit, Mode, Monologue, Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits,
     Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
+pub use journal::{Delivery, JournalPolicy, Target};
 pub use layer::{Layer, Origin};
 pub use lint::{Severity, Warning, lint_graph};
 pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, parse};
@@ -81,9 +84,12 @@ pub struct Policy {
     pub escalate: bool,
     /// Whether a halt also emits the effect `notify`.
     pub notify: bool,
+    /// What is kept of a session, for how long, and where its effects go. No decision depends on it.
+    pub journal: JournalPolicy,
     /// Custom rules, in the order they are tried.
     pub rules: Vec<Rule>,
-    /// Digest of the effective policy, 32 hexadecimal digits: equal policies, equal digests.
+    /// Digest of everything that decides, 32 hexadecimal digits: equal policies, equal digests. The journal is left
+    /// out, so that another retention does not make a stored session look like one of another policy.
     pub digest: String,
 }
 

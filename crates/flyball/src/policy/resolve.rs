@@ -142,6 +142,7 @@ impl Section for Policy {
         f.section("labels", &mut self.labels);
         f.flag("escalate", &mut self.escalate);
         f.flag("notify", &mut self.notify);
+        f.section("journal", &mut self.journal);
     }
 }
 
@@ -162,8 +163,17 @@ fn finish(policy: &mut Policy, effective: &mut Value) {
         }
     }
     let mut text = String::new();
-    sorted_text(effective, &mut text);
+    sorted_text(&without_journal(effective), &mut text);
     policy.digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()));
+}
+
+/// What decides: everything but what the journal does with it.
+fn without_journal(effective: &Value) -> Value {
+    let mut deciding = effective.clone();
+    if let Value::Object(map) = &mut deciding {
+        map.remove("journal");
+    }
+    deciding
 }
 
 /// A preset's own digest; its values are already in place.

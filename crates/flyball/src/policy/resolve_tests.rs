@@ -54,7 +54,7 @@ fn good(text: &str) -> Resolved {
 }
 
 fn layer(tree: Value) -> Layer {
-    Layer::from_value(Origin::Inline, tree)
+    Layer::from_value(Origin::File { name: "policy".to_owned() }, tree)
 }
 
 #[test]

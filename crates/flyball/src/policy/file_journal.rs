@@ -1,0 +1,87 @@
+//! The `journal:` section as it is written, for the JSON schema.
+#![allow(dead_code)] // The schema is made from the types; no value of them is ever built.
+
+use schemars::JsonSchema;
+
+use super::file::{DurationValue, LimitValue};
+
+/// What is kept of a session, for how long, and where its effects go. A session cannot bring it itself.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct JournalFile {
+    /// Texts longer than this many bytes (512 or more) are stored as fingerprint, length and preview; off = everything
+    /// is kept whole. Default: 16384.
+    pub(super) payload: Option<LimitValue>,
+    /// Characters of the preview. Default: 1000.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub(super) preview: Option<u64>,
+    /// Whether what looks like a secret is taken out before it is stored or shown. Default: true.
+    pub(super) redact: Option<bool>,
+    /// More secrets, as regular expressions, each at most 1024 bytes.
+    #[schemars(length(max = 100), inner(length(min = 1, max = 1024)))]
+    pub(super) patterns: Option<Vec<String>>,
+    /// What `flyball prune` takes away when it is not told otherwise: finished sessions older than this; off = nothing.
+    /// Default: 30d.
+    pub(super) retention: Option<DurationValue>,
+    /// Where effects go, at least once, each with a key that is the same every time.
+    #[schemars(length(max = 100))]
+    pub(super) deliver: Option<Vec<DeliveryFile>>,
+}
+
+/// Where some effects go: to a command or to a webhook.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct DeliveryFile {
+    /// The names of the effects, or `["*"]` for all.
+    #[schemars(length(min = 1))]
+    pub(super) effects: Vec<EffectName>,
+    /// A program with its arguments; the effect comes on its standard input.
+    #[schemars(length(min = 1, max = 100))]
+    pub(super) command: Option<Vec<String>>,
+    /// An http or https address that the effect is posted to.
+    #[schemars(regex(pattern = "^https?://"))]
+    pub(super) webhook: Option<String>,
+    /// How often it is tried before it is given up. Default: 8.
+    #[schemars(range(min = 1, max = 100))]
+    pub(super) attempts: Option<u64>,
+    /// How long one attempt may take, at most 1h. Default: 10s.
+    pub(super) timeout: Option<DurationValue>,
+}
+
+/// The name of an effect.
+#[derive(JsonSchema)]
+pub(super) enum EffectName {
+    /// A halt.
+    #[schemars(rename = "loop.halted")]
+    LoopHalted,
+    /// Words for the person.
+    #[schemars(rename = "say")]
+    Say,
+    /// A plan may run.
+    #[schemars(rename = "plan.approved")]
+    PlanApproved,
+    /// A plan was refused.
+    #[schemars(rename = "plan.rejected")]
+    PlanRejected,
+    /// The answer to a plan came too late.
+    #[schemars(rename = "plan.expired")]
+    PlanExpired,
+    /// A plan was given up.
+    #[schemars(rename = "plan.aborted")]
+    PlanAborted,
+    /// Another plan came in its place.
+    #[schemars(rename = "plan.replaced")]
+    PlanReplaced,
+    /// A person is called.
+    #[schemars(rename = "label.added")]
+    LabelAdded,
+    /// The person is no longer needed.
+    #[schemars(rename = "label.removed")]
+    LabelRemoved,
+    /// Somebody is to be told.
+    #[schemars(rename = "notify")]
+    Notify,
+    /// All effects.
+    #[schemars(rename = "*")]
+    All,
+}
