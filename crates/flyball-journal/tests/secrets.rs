@@ -1,0 +1,81 @@
+//! What looks like a secret never reaches the disk, and large payloads reach it only as a preview.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test that is how a failure is told"
+)]
+
+mod kit;
+
+use flyball::{Decision, PolicySource, Preset};
+use flyball_journal::Door;
+use kit::{InFile, Place, recorder};
+
+const CANARY: &str = concat!("ghp_", "0123456789abcdefghij", "ABCDEFGHIJ012345");
+
+#[test]
+fn a_secret_is_in_no_file_of_the_store() {
+    let place = InFile::new("secrets");
+    let door = Door::new(&PolicySource::preset(Preset::Agent).base().journal).unwrap();
+    let recorder = recorder(place.open());
+    let lines = [
+        format!(r#"{{"type":"session.started","session":"s","at":1,"goal":"use {CANARY}"}}"#),
+        format!(
+            r#"{{"type":"tool.requested","session":"s","at":2,"call":"c","tool":"bash","args":{{"command":"curl -H 'Authorization: Bearer {CANARY}'"}}}}"#
+        ),
+        format!(
+            r#"{{"type":"tool.finished","session":"s","at":3,"call":"c","ok":false,"error":"bad token {CANARY}"}}"#
+        ),
+        format!(
+            r#"{{"type":"confirmation.requested","session":"s","at":4,"question":"Delete with {CANARY}?","plan":[{{"tool":"rm","args":{{"token":"{CANARY}"}}}}]}}"#
+        ),
+        format!(r#"{{"type":"user.message","session":"s","at":5,"text":"my key is {CANARY}"}}"#),
+        format!(r#"{{"type":"human.stopped","session":"s","at":6,"by":"ann","why":"leaked {CANARY}"}}"#),
+    ];
+    let mut shown = String::new();
+    for line in &lines {
+        shown.push_str(&recorder.submit(door.read(line, None).unwrap()).unwrap().to_json());
+    }
+    assert!(!shown.contains(CANARY));
+    let folder = place.0.parent().unwrap();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let found = bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+        assert!(!found, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_large_payload_is_stored_as_a_preview_and_decided_as_a_whole() {
+    let place = InFile::new("payload");
+    // Two results that differ only behind the preview: no loop, although what is stored looks the same.
+    let line = |number: u64, end: &str| {
+        let output = format!("{}{end}", "x".repeat(50_000));
+        [
+            format!(
+                r#"{{"type":"tool.requested","session":"s","at":{number},"call":"c{number}","tool":"bash","args":{{"command":"cat log"}}}}"#
+            ),
+            format!(
+                r#"{{"type":"tool.finished","session":"s","at":{number},"call":"c{number}","ok":true,"output":"{output}"}}"#
+            ),
+        ]
+    };
+    let straight = recorder(kit::InMemory::new().open());
+    let mut last: Option<Decision> = None;
+    for number in 0..8 {
+        for line in line(number, &format!("end {number} of many")) {
+            let expected = straight.submit(kit::event(&line)).unwrap();
+            let answer = recorder(place.open()).submit(kit::event(&line)).unwrap();
+            assert_eq!(answer, expected);
+            last = Some(answer);
+        }
+    }
+    assert_eq!(last.unwrap().seq, 16);
+    let records = place.open().records("s", 2, 2).unwrap();
+    let record = records.first().unwrap();
+    assert!(!record.whole && record.text.len() < 2_000, "{}", record.text.len());
+    assert!(record.text.contains(r#""length":500"#), "{}", record.text);
+}
