@@ -1,5 +1,11 @@
 //! The command line: every command, argument and flag, with its manual.
 
+mod desk;
+
+pub(crate) use desk::{
+    Doctor, DoctorStep, List, Mode, Outbox, Prune, Release, Reply, Send, Status, Step, Stop, StoreArgs, Who,
+};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -26,10 +32,35 @@ pub(crate) enum Command {
     Check(Check),
     /// Show the effective policy and where each value came from.
     Config(Config),
-    /// Draw a workflow, or the workflow of a recorded session, with its loops.
+    /// Draw a workflow, or the workflow of a session, with its loops.
     Graph(Graph),
-    /// Say in plain words why a recorded session was stopped, with the evidence.
+    /// Say in plain words why a session was stopped, with the evidence.
     Explain(Explain),
+    /// Show what goes on in the store, or in one session, and what waits for a person.
+    Status(Status),
+    /// List sessions: all, or those that are blocked, that wait for a yes, or that struggle.
+    List(List),
+    /// Let a session that was stopped go on, within bounds; who and why are recorded.
+    Release(Release),
+    /// Say yes to the plan that waits in a session.
+    Approve(Reply),
+    /// Say no to the plan that waits in a session.
+    Deny(Reply),
+    /// Stop a session until a person releases it.
+    Stop(Stop),
+    /// Tell a session something, or answer its question in words.
+    Send(Send),
+    /// Take the label off that calls a person: this releases the session.
+    Unlabel(Stop),
+    /// Take away what is old: sessions that have ended, and events that are no longer needed. No counter is reset.
+    Prune(Prune),
+    /// Prove that the set-up works: versions, store, permissions, a round trip through other processes, clock.
+    Doctor(Doctor),
+    /// One half of the doctor's round trip.
+    #[command(hide = true)]
+    DoctorStep(DoctorStep),
+    /// Show what is to be told to others and was not yet, and try again what was given up.
+    Outbox(Outbox),
     /// Print the JSON schema of policy files.
     Schema,
 }
@@ -77,6 +108,10 @@ pub(crate) struct Replay {
 pub(crate) struct Observe {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    /// Record everything in this store: sqlite:PATH, postgres://… or memory:. Without a value: the project's own,
+    /// .flyball/flyball.db here or above. Not given: FLYBALL_STORE, else nothing is kept.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "sqlite:")]
+    pub(crate) store: Option<String>,
     /// Decisions are always JSON here; accepted so that it can be given everywhere.
     #[arg(long)]
     pub(crate) json: bool,
@@ -125,11 +160,14 @@ pub(crate) enum Drawing {
 /// `flyball graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// A workflow file, or a file of recorded events.
+    /// A workflow file, a file of recorded events, or a session of the store.
+    #[arg(value_name = "FILE|SESSION")]
     pub(crate) file: PathBuf,
     /// The session to draw, if the file holds several.
     #[arg(long)]
     pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// How it is drawn.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Drawing,
@@ -143,11 +181,14 @@ pub(crate) struct Graph {
 /// `flyball explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// A file of recorded events.
+    /// A session of the store, or a file of recorded events.
+    #[arg(value_name = "SESSION|FILE")]
     pub(crate) file: PathBuf,
-    /// Only this session.
+    /// Only this session, if the file holds several.
     #[arg(long)]
     pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Print it as JSON.

@@ -1,8 +1,10 @@
-//! The events that a trip rests on, fetched from the file and shortened for a person to read.
+//! The events that a trip rests on, fetched from the file or the store and shortened for a person to read.
 
 use crate::fail::Failure;
 use crate::input::Lines;
+use crate::words::line;
 use flyball::{Event, Kind};
+use flyball_journal::{Desk, Record};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +12,10 @@ use std::path::Path;
 
 /// How much of an argument list or a result is shown.
 const SHOWN: usize = 140;
+/// How many events after the last one that is wanted may hold its result.
+const AFTER: u64 = 50;
+/// How many stored events are read at once.
+const PORTION: u64 = 500;
 
 /// One event, shortened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,18 +51,55 @@ pub(crate) fn collect(
     Ok(cursors.into_iter().map(|(session, cursor)| (session, cursor.lines)).collect())
 }
 
+/// Fetches the events with these numbers from a session of a store. Events that were pruned are left out.
+pub(crate) fn fetch(desk: &dyn Desk, session: &str, wanted: &BTreeSet<u64>) -> Result<Vec<Line>, Failure> {
+    let mut cursor = Cursor::default();
+    let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
+    each_record(desk, session, (*first, last.saturating_add(AFTER)), |record| {
+        // What is stored may be shortened; what of it is no event any more is not shown.
+        if let Ok(event) = Event::from_json(&record.text) {
+            cursor.note(record.seq, &event, wanted);
+        }
+        Ok(())
+    })?;
+    Ok(cursor.lines)
+}
+
+/// Hands on the stored events with these numbers, oldest first, without holding all of them.
+pub(crate) fn each_record(
+    desk: &dyn Desk,
+    session: &str,
+    (from, to): (u64, u64),
+    mut each: impl FnMut(Record) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut next = from;
+    while next <= to {
+        let end = next.saturating_add(PORTION - 1).min(to);
+        for record in desk.records(session, next, end)? {
+            each(record)?;
+        }
+        next = end.saturating_add(1);
+    }
+    Ok(())
+}
+
 impl Cursor {
     fn take(&mut self, event: &Event, numbers: &BTreeSet<u64>) {
         if event.id.as_ref().is_some_and(|id| !self.ids.insert(id.id.clone())) {
             // A redelivery has no number of its own.
             return;
         }
-        self.seq += 1;
-        if numbers.contains(&self.seq) {
+        self.note(self.seq + 1, event, numbers);
+    }
+
+    /// Takes an event whose number is known.
+    fn note(&mut self, seq: u64, event: &Event, numbers: &BTreeSet<u64>) {
+        self.seq = seq;
+        if numbers.contains(&seq) {
             if let Kind::ToolRequested { call: Some(call), .. } = &event.kind {
                 self.open.insert(call.clone(), self.lines.len());
             }
-            self.lines.push(Line { seq: self.seq, text: describe(event), result: None });
+            self.lines.push(Line { seq, text: describe(event), result: None });
         }
         if let Kind::ToolFinished { call: Some(call), ok, output, error, .. } = &event.kind
             && let Some(line) = self.open.remove(call).and_then(|at| self.lines.get_mut(at))
@@ -109,11 +152,6 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// One line, cut to a readable length, without characters that could play tricks on a terminal.
 fn short(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        line.push('…');
-    }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    line(text, SHOWN)
 }

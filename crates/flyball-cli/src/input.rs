@@ -1,8 +1,10 @@
 //! Reading events from files and pipes: line by line, bounded, with the number of each line.
 
+use crate::clock;
 use crate::fail::Failure;
 use flyball::limits::EVENT_BYTES;
 use flyball::{Code, Error, Event};
+use flyball_journal::Incoming;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -100,7 +102,28 @@ impl Lines {
 
     /// The next event; blank lines are skipped. `None` at the end.
     pub(crate) fn next_event(&mut self) -> Result<Option<Result<Event, Error>>, Failure> {
+        let found = self.advance(true)?;
+        Ok(found.map(|usable| usable.and_then(|()| Event::from_bytes(&self.buffer))))
+    }
+
+    /// The next event with its line, as the recorder wants it, stamped if it names no time. With `wait` unset, only
+    /// if a whole line was read already. `None` if there is none.
+    pub(crate) fn next_incoming(&mut self, wait: bool) -> Result<Option<Result<Incoming, Error>>, Failure> {
+        let found = self.advance(wait)?;
+        Ok(found.map(|usable| {
+            let mut event = usable.and_then(|()| Event::from_bytes(&self.buffer))?;
+            event.at = event.at.or_else(clock::now);
+            // What was understood as an event is UTF-8.
+            Ok(Incoming { event, text: String::from_utf8_lossy(&self.buffer).into_owned() })
+        }))
+    }
+
+    /// Reads the next line that is not blank into the buffer. `None` at the end.
+    fn advance(&mut self, wait: bool) -> Result<Option<Result<(), Error>>, Failure> {
         loop {
+            if !wait && !self.reader.buffer().contains(&b'\n') {
+                return Ok(None);
+            }
             let read = self.next_line().map_err(|error| {
                 Failure::new("cannot_read", self.place(), error.to_string(), "check the file")
             })?;
@@ -125,7 +148,7 @@ impl Lines {
                 ))));
             }
             if !self.buffer.is_empty() {
-                return Ok(Some(Event::from_bytes(&self.buffer)));
+                return Ok(Some(Ok(())));
             }
         }
     }

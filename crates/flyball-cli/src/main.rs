@@ -1,13 +1,17 @@
 //! The `flyball` command: parses the arguments, runs one command, and turns its outcome into an exit code.
 
 mod args;
+mod clock;
 mod commands;
 mod evidence;
 mod fail;
 mod input;
 mod load;
 mod paint;
+mod store;
 mod story;
+mod telling;
+mod words;
 mod workflow;
 
 use args::{Arguments, Command};
@@ -23,6 +27,18 @@ fn main() -> ExitCode {
         Command::Config(args) => commands::config::run(&args),
         Command::Graph(args) => commands::graph::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::Release(args) => commands::answer::release(&args),
+        Command::Approve(args) => commands::answer::approve(&args),
+        Command::Deny(args) => commands::answer::deny(&args),
+        Command::Stop(args) => commands::answer::stop(&args),
+        Command::Send(args) => commands::answer::send(&args),
+        Command::Unlabel(args) => commands::answer::unlabel(&args),
+        Command::Prune(args) => commands::prune::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::DoctorStep(args) => commands::doctor::step(&args),
+        Command::Outbox(args) => commands::outbox::run(&args),
         Command::Schema => commands::schema::run(),
     };
     match outcome {

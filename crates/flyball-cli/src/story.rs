@@ -61,11 +61,16 @@ pub(crate) struct Tally {
 }
 
 impl Story {
-    /// Takes one decision.
-    pub(crate) fn take(&mut self, decision: &Decision) {
+    /// Takes what the exit code depends on.
+    fn count(&mut self, decision: &Decision) {
         self.events += 1;
         self.worst = self.worst.max(decision.decision);
         self.state = decision.state;
+    }
+
+    /// Takes one decision.
+    pub(crate) fn take(&mut self, decision: &Decision) {
+        self.count(decision);
         for trip in &decision.trips {
             self.note(Note {
                 seq: decision.seq,
@@ -106,13 +111,19 @@ impl Story {
 impl Tally {
     /// Takes one decision.
     pub(crate) fn take(&mut self, decision: &Decision) {
+        self.story(decision).take(decision);
+    }
+
+    /// Takes only what the exit code depends on: for a pipe that may run for ever.
+    pub(crate) fn glance(&mut self, decision: &Decision) {
+        self.story(decision).count(decision);
+    }
+
+    fn story(&mut self, decision: &Decision) -> &mut Story {
         self.events += 1;
         self.gate |=
             decision.trips.iter().any(|trip| trip.guard == "gate" && trip.severity == Severity::Block);
-        match self.sessions.get_mut(&decision.session) {
-            Some(story) => story.take(decision),
-            None => self.sessions.entry(decision.session.clone()).or_default().take(decision),
-        }
+        self.sessions.entry(decision.session.clone()).or_default()
     }
 
     /// The exit code that says how it went.

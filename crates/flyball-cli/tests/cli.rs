@@ -8,9 +8,15 @@
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/bad_store.rs"]
+mod bad_store;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/kit.rs"]
 mod kit;
+#[path = "cli/people.rs"]
+mod people;
 #[path = "cli/shipped.rs"]
 mod shipped;
+#[path = "cli/store.rs"]
+mod store;

@@ -74,10 +74,25 @@ impl Address {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(&self) -> Result<Arc<dyn Desk>> {
+        self.open_with(false)
+    }
+
+    /// Opens a store that must be there already, for commands that only look: nothing is made.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or holds nothing of ours.
+    pub fn open_existing(&self) -> Result<Arc<dyn Desk>> {
+        self.open_with(true)
+    }
+
+    fn open_with(&self, existing: bool) -> Result<Arc<dyn Desk>> {
         match self {
-            Address::File(path) => Ok(Arc::new(Sqlite::open(path, SqliteOptions::default())?)),
+            Address::File(path) => {
+                let options = SqliteOptions { existing, ..SqliteOptions::default() };
+                Ok(Arc::new(Sqlite::open(path, options)?))
+            }
             Address::Project(path) => {
-                let options = SqliteOptions { make_folder: true, ..SqliteOptions::default() };
+                let options = SqliteOptions { make_folder: true, existing, ..SqliteOptions::default() };
                 Ok(Arc::new(Sqlite::open(path, options)?))
             }
             Address::Server(url) => Ok(Arc::new(Postgres::open(url)?)),

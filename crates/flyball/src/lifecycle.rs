@@ -165,6 +165,8 @@ fn release(
     let budget = latched.filter(|latch| latch.guard == guard).and_then(|latch| latch.budget.clone());
     match (mode, &budget) {
         (ReleaseMode::Grant, Some(tripped)) => state.watch.budget.raise(tripped, n, false),
+        // A person's stop is lifted, never granted in advance: the next one stops as well.
+        (ReleaseMode::Grant, None) if guard == "human" => {}
         (ReleaseMode::Grant, None) => {
             state.credits.insert(guard.clone(), n);
         }

@@ -1,20 +1,26 @@
-//! `flyball explain`: why a recorded session was stopped, in plain words, with the evidence laid out.
+//! `flyball explain`: why a session was stopped, in plain words, with the evidence laid out.
 //!
-//! The file is read twice: once for the decisions, once for the events that they rest on, so that memory does not
+//! A file is read twice: once for the decisions, once for the events that they rest on, so that memory does not
 //! grow with the file.
 
 use crate::args::Explain;
 use crate::commands::replay::fold;
-use crate::evidence::{Line, collect};
+use crate::evidence::{Line, collect, each_record, fetch};
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::store;
 use crate::story::Story;
-use flyball::{Decision, Preset, Report, Sessions, Trip, Verdict};
+use crate::telling::{Plan, next, print_next};
+use crate::words::{plural, typed};
+use flyball::{Decision, Preset, Report, Sessions, Status, Trip, Verdict};
+use flyball_journal::{Desk, Recorder, RecorderOptions, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
 
 /// How many findings of a session are told.
 const TIMELINE: usize = 12;
@@ -25,6 +31,10 @@ struct Case {
     /// The gravest decision, the first of its kind.
     gravest: Option<Decision>,
     story: Story,
+    /// It is in a store, where a release is a command.
+    stored: bool,
+    /// The first event that is still in the store, if older ones were pruned.
+    pruned_to: Option<u64>,
 }
 
 impl Case {
@@ -35,6 +45,11 @@ impl Case {
         self.story.take(decision);
     }
 
+    /// Whether something was refused.
+    fn stopped(&self) -> bool {
+        self.gravest.as_ref().is_some_and(|gravest| gravest.decision >= Verdict::Block)
+    }
+
     /// The gravest trip.
     fn trip(&self) -> Option<&Trip> {
         self.gravest.as_ref()?.trips.iter().max_by_key(|trip| trip.severity)
@@ -43,6 +58,50 @@ impl Case {
 
 /// Runs the command.
 pub(crate) fn run(args: &Explain) -> Result<Exit, Failure> {
+    if args.file.exists() || args.file == Path::new("-") {
+        return from_file(args);
+    }
+    let name = args.file.to_string_lossy();
+    let desk = store::for_name(&args.store, &args.file)?;
+    from_store(args, desk, &name)
+}
+
+fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, Failure> {
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let recorder = Recorder::new(desk, source, RecorderOptions::default());
+    let (state, policy) = store::session(&recorder, name)?;
+    let desk = recorder.journal().as_ref();
+    let mut case = Case { stored: true, ..Case::default() };
+    each_record(desk, name, (1, state.seq()), |record| {
+        let decision = serde_json::from_str(&record.decision).map_err(|error| {
+            let what = format!("decision {} of session '{name}' cannot be read: {error}", record.seq);
+            Failure::from(StoreError::corrupt(what))
+        })?;
+        if case.story.events == 0 && record.seq > 1 {
+            case.pruned_to = Some(record.seq);
+        }
+        case.take(&decision);
+        Ok(())
+    })?;
+    if case.story.events == 0 && state.seq() > 0 {
+        case.pruned_to = Some(state.seq() + 1);
+    }
+    let wanted = case.trip().map(|trip| trip.evidence.events.iter().copied().collect());
+    let lines = fetch(desk, name, &wanted.unwrap_or_default())?;
+    let mut out = std::io::stdout().lock();
+    tell(&mut out, args.json, name, &case, &state.report(&policy), &lines)?;
+    if !args.json {
+        let plan = Plan::of(desk, name, &state)?;
+        let mut commands = next(name, &state, plan.as_ref(), desk.now()?);
+        commands.retain(|command| !command.starts_with("flyball explain"));
+        commands.push(format!("flyball status {}", typed(name)));
+        print_next(&mut out, &commands, &args.store)?;
+    }
+    let still = matches!(state.status(), Status::Blocked | Status::Halted);
+    Ok(if still || case.stopped() { Exit::Stopped } else { Exit::Done })
+}
+
+fn from_file(args: &Explain) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
     let mut lines = Lines::open(&args.file)?;
     let mut cases: BTreeMap<String, Case> = BTreeMap::new();
@@ -70,15 +129,25 @@ pub(crate) fn run(args: &Explain) -> Result<Exit, Failure> {
     for (name, case) in &cases {
         let Some(session) = sessions.get(name) else { continue };
         let report = session.state().report(session.policy());
-        stopped |= case.gravest.as_ref().is_some_and(|gravest| gravest.decision >= Verdict::Block);
+        stopped |= case.stopped();
         let lines = evidence.get(name).map_or(&[][..], Vec::as_slice);
-        if args.json {
-            writeln!(out, "{}", as_json(name, case, &report, lines))?;
-        } else {
-            print(&mut out, name, case, &report, lines)?;
-        }
+        tell(&mut out, args.json, name, case, &report, lines)?;
     }
     Ok(if stopped { Exit::Stopped } else { Exit::Done })
+}
+
+fn tell(
+    out: &mut impl Write,
+    json: bool,
+    name: &str,
+    case: &Case,
+    report: &Report,
+    lines: &[Line],
+) -> std::io::Result<()> {
+    if json {
+        return writeln!(out, "{}", as_json(name, case, report, lines));
+    }
+    print(out, name, case, report, lines)
 }
 
 fn as_json(name: &str, case: &Case, report: &Report, lines: &[Line]) -> Value {
@@ -94,8 +163,8 @@ fn print(
 ) -> std::io::Result<()> {
     let heading = |text: &str| paint_out(Style::Strong, text);
     let (Some(gravest), Some(trip)) = (&case.gravest, case.trip()) else {
-        writeln!(out, "{}: nothing tripped in {} events.", heading(name), report.events)?;
-        return Ok(());
+        writeln!(out, "{}: nothing tripped in {}.", heading(name), plural(case.story.events, "event"))?;
+        return print_pruned(out, case, report);
     };
     let did = match gravest.decision {
         Verdict::Halt => "was halted",
@@ -126,7 +195,18 @@ fn print(
             writeln!(out, "  … and {} more", notes.len() - TIMELINE)?;
         }
     }
-    print_next(out, gravest, trip, report)
+    print_pruned(out, case, report)?;
+    print_advice(out, gravest, trip, report, case.stored)
+}
+
+/// Says what can no longer be told, because it was pruned.
+fn print_pruned(out: &mut impl Write, case: &Case, report: &Report) -> std::io::Result<()> {
+    let Some(first) = case.pruned_to else { return Ok(()) };
+    writeln!(out, "  The events before {first} were pruned; the counters remember them.")?;
+    if let Some(why) = &report.stopped_by {
+        writeln!(out, "  It is {} by {why}.", report.status.as_str())?;
+    }
+    Ok(())
 }
 
 fn print_evidence(out: &mut impl Write, trip: &Trip, lines: &[Line]) -> std::io::Result<()> {
@@ -172,12 +252,18 @@ fn print_evidence(out: &mut impl Write, trip: &Trip, lines: &[Line]) -> std::io:
     Ok(())
 }
 
-fn print_next(out: &mut impl Write, gravest: &Decision, trip: &Trip, report: &Report) -> std::io::Result<()> {
+fn print_advice(
+    out: &mut impl Write,
+    gravest: &Decision,
+    trip: &Trip,
+    report: &Report,
+    stored: bool,
+) -> std::io::Result<()> {
     writeln!(out, "\n{}", paint_out(Style::Strong, "What to do"))?;
     for action in &trip.suggested_actions {
         writeln!(out, "  - {}", action.replace('_', " "))?;
     }
-    if flyball::waits(report.status) {
+    if flyball::waits(report.status) && !stored {
         writeln!(
             out,
             "  To let it go on, send the event {{\"type\":\"human.released\",\"session\":{:?},\"guard\":{:?},\"by\":…,\"why\":…}}",

@@ -1,4 +1,4 @@
-//! `flyball graph`: a workflow, or the workflow of a recorded session, with its loops and their badges.
+//! `flyball graph`: a workflow, or the workflow of a session in a file or the store, with its loops and their badges.
 
 use crate::args::{Drawing, Graph};
 use crate::commands::check::loop_json;
@@ -6,18 +6,26 @@ use crate::commands::replay::fold;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::store;
 use crate::workflow::{Document, WorkflowFile, read};
 use flyball::graph::Workflow;
 use flyball::graph::render::{Badge, View, ascii, dot, mermaid, svg};
-use flyball::policy::{Layer, resolve};
-use flyball::{Preset, Report, Session, Sessions};
+use flyball::policy::{Layer, Policy, resolve};
+use flyball::{Preset, Report, Sessions, State};
+use flyball_journal::{Recorder, RecorderOptions};
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(args: &Graph) -> Result<Exit, Failure> {
-    let recorded = is_recorded(args)?;
-    let (view, report) = if recorded { from_session(args)? } else { (from_file(args)?, None) };
+    let (view, report) = if !args.file.exists() && args.file != Path::new("-") {
+        from_store(args)?
+    } else if is_recorded(args)? {
+        from_session(args)?
+    } else {
+        (from_file(args)?, None)
+    };
     let mut out = std::io::stdout().lock();
     if args.json {
         let loops: Vec<_> = view.loops.iter().map(loop_json).collect();
@@ -78,12 +86,30 @@ fn from_session(args: &Graph) -> Result<(View, Option<Report>), Failure> {
             "its session.started must carry `workflow: {nodes, edges}`",
         ));
     };
-    Ok(view_of(session, workflow))
+    Ok(view_of(session.state(), session.policy(), workflow))
+}
+
+/// The workflow of a session of the store.
+fn from_store(args: &Graph) -> Result<(View, Option<Report>), Failure> {
+    let name = args.file.to_string_lossy();
+    let desk = store::for_name(&args.store, &args.file)?;
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let recorder = Recorder::new(desk, source, RecorderOptions::default());
+    let (state, policy) = store::session(&recorder, &name)?;
+    match state.workflow() {
+        Some(workflow) => Ok(view_of(&state, &policy, workflow)),
+        None => Err(Failure::new(
+            "no_workflow",
+            name,
+            "this session has no workflow",
+            "its session.started must carry `workflow: {nodes, edges}`",
+        )),
+    }
 }
 
 /// What is known of a session, drawn onto its workflow.
-fn view_of(session: &Session, workflow: &Workflow) -> (View, Option<Report>) {
-    let report = session.state().report(session.policy());
+fn view_of(state: &State, policy: &Policy, workflow: &Workflow) -> (View, Option<Report>) {
+    let report = state.report(policy);
     let mut view = View::new(workflow.clone());
     let trend = report.trends.iter().find(|(_, values)| values.len() > 1).map(|(name, values)| {
         let values: Vec<String> = values.iter().map(i64::to_string).collect();

@@ -1,9 +1,15 @@
 //! One file a command.
 
+pub(crate) mod answer;
 pub(crate) mod check;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod graph;
+pub(crate) mod list;
 pub(crate) mod observe;
+pub(crate) mod outbox;
+pub(crate) mod prune;
 pub(crate) mod replay;
 pub(crate) mod schema;
+pub(crate) mod status;

@@ -1,55 +1,106 @@
 //! `flyball observe`: events on stdin, a decision a line on stdout.
 //!
-//! A line that cannot be used is answered too, with an `error` object, so that a caller who waits for an answer to
-//! each line never hangs; the sessions are as they were before it.
+//! Lines that have arrived together are recorded together, in one commit; a caller who sends one line and waits is
+//! answered at once. A decision is printed only after it is stored. A line that cannot be used is answered too, with
+//! an `error` object, so that a caller who waits for an answer to each line never hangs.
 
 use crate::args::Observe;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::store;
 use crate::story::Tally;
-use flyball::{Preset, Sessions};
+use flyball::{Error, Preset};
+use flyball_journal::{Address, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How many lines are recorded in one commit at most.
+const TOGETHER: usize = 256;
+
+/// A line of the input that is to be answered.
+struct Line {
+    place: String,
+    /// What is wrong with it, if it is no event.
+    wrong: Option<Error>,
+    /// It asks, so the act must not go on without an answer from the store.
+    asks: bool,
+}
 
 /// Runs the command.
 pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
-    let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let address = store::named(args.store.as_deref())?.unwrap_or(Address::Memory);
+    let recorder = Recorder::new(address.open()?, source, RecorderOptions::default());
     let mut lines = Lines::open(Path::new("-"))?;
     let mut tally = Tally::default();
     let mut errors = 0_u64;
-    while let Some(event) = lines.next_event()? {
-        let answer = event.and_then(|mut event| {
-            // Time is an input: an event without a time is stamped here, once.
-            event.at = event.at.or_else(now);
-            sessions.step(&event)
-        });
-        let line = match answer {
-            Ok(decision) => {
-                tally.take(&decision);
-                decision.to_json()
+    loop {
+        let (group, events) = together(&mut lines)?;
+        if group.is_empty() {
+            break;
+        }
+        let mut answers = recorder.submit_all(events).into_iter();
+        let mut out = String::new();
+        for line in group {
+            let answer = match line.wrong {
+                Some(error) => Err(Refusal::Event(error)),
+                None => answers.next().unwrap_or_else(|| Err(unanswered())),
+            };
+            match answer {
+                Ok(decision) => {
+                    tally.glance(&decision);
+                    out.push_str(&decision.to_json());
+                }
+                Err(refusal) => {
+                    errors += 1;
+                    out.push_str(&refused(&line.place, line.asks, refusal));
+                }
             }
-            Err(error) => {
-                errors += 1;
-                Failure::at(lines.place(), &error).print();
-                json!({"error": {"code": error.code.as_str(), "what": error.what, "advice": error.advice, "place": lines.place()}})
-                    .to_string()
-            }
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}")?;
-        out.flush()?;
+            out.push('\n');
+        }
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(out.as_bytes())?;
+        stdout.flush()?;
     }
     Ok(if errors > 0 { Exit::Error } else { tally.exit() })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door: the one place where an event is stamped with the time of arrival"
-)]
-fn now() -> Option<u64> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_millis()).ok()
+/// The next line, waited for, and all that have arrived with it.
+fn together(lines: &mut Lines) -> Result<(Vec<Line>, Vec<Incoming>), Failure> {
+    let (mut group, mut events) = (Vec::new(), Vec::new());
+    while group.len() < TOGETHER {
+        let Some(found) = lines.next_incoming(group.is_empty())? else { break };
+        let place = lines.place();
+        group.push(match found {
+            Ok(event) => {
+                let asks = event.event.kind.asks();
+                events.push(event);
+                Line { place, wrong: None, asks }
+            }
+            Err(error) => Line { place, wrong: Some(error), asks: false },
+        });
+    }
+    Ok((group, events))
+}
+
+fn unanswered() -> Refusal {
+    StoreError::new(flyball_journal::Trouble::Unknown, "the recorder gave no answer").into()
+}
+
+/// Tells what went wrong on stderr, and gives the answer: what asks is refused if it could not be recorded.
+fn refused(place: &str, asks: bool, refusal: Refusal) -> String {
+    let stored = matches!(refusal, Refusal::Store(_));
+    let mut failure = Failure::from(refusal);
+    let mut answer = json!({});
+    for complaint in &mut failure.complaints {
+        place.clone_into(&mut complaint.place);
+        answer = json!({"error": {"code": complaint.code, "what": complaint.what, "advice": complaint.advice, "place": place}});
+    }
+    failure.print();
+    if stored && asks {
+        answer = json!({"decision": "block", "error": answer.get("error")});
+    }
+    answer.to_string()
 }

@@ -6,6 +6,7 @@ use crate::input::Lines;
 use crate::load;
 use crate::paint::{Style, paint_out};
 use crate::story::Tally;
+use crate::words::plural;
 use flyball::{Decision, PolicySource, Preset, Session, Sessions, Verdict};
 use std::io::{BufWriter, Write};
 
@@ -47,10 +48,6 @@ fn progress(session: &Session) -> Option<String> {
         parts.push(format!("{name} {}", values.join(" → ")));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-fn plural(count: u64, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 
 /// Folds a file's events, handing each decision on. Stops at the first bad line.

@@ -1,5 +1,6 @@
 //! Running the real binary: arguments and stdin in, exit code and both streams out.
 
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,4 +61,91 @@ pub(crate) fn fixtures(folder: &str, ending: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// The histories of a folder of fixtures: events that have their decisions beside them.
+pub(crate) fn histories(folder: &str) -> Vec<PathBuf> {
+    let all = fixtures(folder, ".jsonl");
+    let wanted = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        !name.ends_with(".decisions.jsonl") && !name.ends_with(".quiet.jsonl")
+    };
+    all.into_iter().filter(wanted).collect()
+}
+
+/// The decisions that were recorded for a history.
+pub(crate) fn recorded(file: &Path) -> Vec<String> {
+    let name = file.to_string_lossy().replace(".jsonl", ".decisions.jsonl");
+    std::fs::read_to_string(&name)
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A store that one test talks to, with a process for every request.
+pub(crate) struct Store {
+    pub(crate) folder: PathBuf,
+    pub(crate) url: Option<String>,
+}
+
+impl Store {
+    /// The project's own store in a folder of its own.
+    pub(crate) fn own(name: &str) -> Self {
+        Store { folder: folder(name), url: None }
+    }
+
+    /// A store in a file that is named.
+    pub(crate) fn file(name: &str) -> Self {
+        Store { folder: folder(name), url: Some("sqlite:events.db".to_owned()) }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(if self.url.is_some() { "events.db" } else { ".flyball/flyball.db" })
+    }
+
+    /// Sends lines through a process of their own; gives its answers.
+    pub(crate) fn observe(&self, lines: &str) -> Vec<Value> {
+        let run = self.run_with(&["observe", "--store"], lines.as_bytes());
+        run.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+    }
+
+    /// Sends one event through a process of its own; gives its answer.
+    pub(crate) fn event(&self, line: &str) -> Value {
+        let mut answers = self.observe(line);
+        assert_eq!(answers.len(), 1, "{line}");
+        answers.remove(0)
+    }
+
+    /// Runs a command of a person who is called anna.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        let mut args = args.to_vec();
+        if self.url.is_some() {
+            args.push("--store");
+        }
+        self.run_with(&args, b"")
+    }
+
+    fn run_with(&self, args: &[&str], input: &[u8]) -> Run {
+        let mut args = args.to_vec();
+        args.extend(self.url.as_deref());
+        flyball(&self.folder, &args, input, &[("USER", "anna")])
+    }
+
+    /// Runs a command with `--json`; gives what it printed.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let run = self.run(&[args, &["--json"]].concat());
+        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{args:?}: {}{}", run.out, run.err))
+    }
+
+    /// The database, as somebody with a tool of their own sees it.
+    pub(crate) fn sql(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.path()).expect("the database")
+    }
+
+    /// A number that a query gives.
+    pub(crate) fn count(&self, query: &str) -> i64 {
+        self.sql().query_row(query, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{query}: {error}"))
+    }
 }

@@ -1,6 +1,6 @@
 //! The shipped path: a file in, decisions out, through the real binary, for every guard and every recorded history.
 
-use crate::kit::{fixtures, flyball, folder, root};
+use crate::kit::{fixtures, flyball, folder, histories, recorded, root};
 use std::path::Path;
 
 fn replayed(file: &Path) -> Vec<String> {
@@ -8,25 +8,6 @@ fn replayed(file: &Path) -> Vec<String> {
     let run = flyball(&dir, &["replay", "--json", file.to_str().unwrap()], b"", &[]);
     assert_eq!(run.err, "", "{}", file.display());
     run.out.lines().map(str::to_owned).collect()
-}
-
-fn recorded(file: &Path) -> Vec<String> {
-    let name = file.to_string_lossy().replace(".jsonl", ".decisions.jsonl");
-    std::fs::read_to_string(&name)
-        .unwrap_or_else(|error| panic!("{name}: {error}"))
-        .lines()
-        .map(str::to_owned)
-        .collect()
-}
-
-fn histories(folder: &str) -> Vec<std::path::PathBuf> {
-    let all = fixtures(folder, ".jsonl");
-    all.into_iter()
-        .filter(|path| {
-            let name = path.to_string_lossy();
-            !name.ends_with(".decisions.jsonl") && !name.ends_with(".quiet.jsonl")
-        })
-        .collect()
 }
 
 #[test]

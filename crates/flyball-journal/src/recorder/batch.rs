@@ -55,24 +55,25 @@ impl Recorder {
         };
         let mut answers: Vec<Option<Answer>> = events.iter().map(|_| None).collect();
         let mut open: Vec<usize> = (0..events.len()).collect();
+        let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
         for _ in 0..TRIES {
             if open.is_empty() {
                 break;
             }
-            open = self.attempt(&mut cache, &events, &mut answers, &open);
+            open = self.attempt(&mut cache, &events, &mut answers, &open, &mut last);
         }
         cache.trim(self.options.hot_sessions);
-        let busy = || StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(busy().into()))).collect()
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(last.clone().into()))).collect()
     }
 
-    /// Tries once; returns the events that must be tried again.
+    /// Tries once; returns the events that must be tried again. What keeps the store from storing is left in `last`.
     fn attempt(
         &self,
         cache: &mut Cache,
         events: &[Incoming],
         answers: &mut [Option<Answer>],
         open: &[usize],
+        last: &mut StoreError,
     ) -> Vec<usize> {
         let mut work = Work::default();
         let mut answer = |index: usize, with: Answer| {
@@ -110,6 +111,7 @@ impl Recorder {
             Err(error) => {
                 // What is in memory was folded further than what is stored.
                 names.iter().for_each(|name| cache.forget(name));
+                last.clone_from(&error);
                 self.lost(&error, work.waiting, &mut answer)
             }
         }

@@ -51,6 +51,8 @@ pub struct SqliteOptions {
     pub sync: Sync,
     /// Make the folder if it is not there, private to the user.
     pub make_folder: bool,
+    /// The store must be there already; a file that holds nothing of ours is left as it is.
+    pub existing: bool,
     /// Who is told of the places where a crash is interesting.
     pub probe: Probe,
 }
@@ -92,11 +94,11 @@ impl Sqlite {
             inner: Mutex::new(Inner { connection, broken: false }),
             turns,
         };
-        store.prepare(options.sync)?;
+        store.prepare(options.sync, options.existing)?;
         Ok(store)
     }
 
-    fn prepare(&self, sync: Sync) -> Result<()> {
+    fn prepare(&self, sync: Sync, existing: bool) -> Result<()> {
         let mut inner = self.inner()?;
         let connection = &mut inner.connection;
         let wrong = |error: rusqlite::Error| trouble(&self.path, &error);
@@ -107,6 +109,10 @@ impl Sqlite {
         // Reading the schema first: a file that is no database, or too new, is left exactly as it is.
         let known = schema::version(connection).map_err(|error| self.trouble(&error))?;
         schema::acceptable(known)?;
+        if existing && known.is_none() {
+            let what = format!("{}: there is nothing of Flyball in it", self.path.display());
+            return Err(StoreError::new(Trouble::Missing, what));
+        }
         let sync = match sync {
             Sync::Full => "FULL",
             Sync::Normal => "NORMAL",

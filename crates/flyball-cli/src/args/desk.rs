@@ -1,0 +1,208 @@
+//! The arguments of the commands that a person uses at the store: looking around, answering, cleaning up.
+
+use super::PolicyArgs;
+use clap::{Args, ValueEnum};
+
+/// Where the store is.
+#[derive(Debug, Args, Default)]
+pub(crate) struct StoreArgs {
+    /// The store: sqlite:PATH or postgres://…. Without it: FLYBALL_STORE, else the project's own, .flyball/flyball.db
+    /// in this folder or above.
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+}
+
+/// What every command at the store takes.
+#[derive(Debug, Args, Default)]
+pub(crate) struct Who {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `flyball status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// The session; without it the whole store is shown.
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// `flyball list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only sessions that stand still until a person releases them.
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    /// Only sessions in which a plan waits for a yes.
+    #[arg(long)]
+    pub(crate) waiting: bool,
+    /// Only sessions that run on after warnings or refusals.
+    #[arg(long)]
+    pub(crate) struggling: bool,
+    /// At most so many, the one that changed last first.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a release does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// A few more, then the guard trips again.
+    #[default]
+    Grant,
+    /// The guard counts from the beginning.
+    Reset,
+    /// It may go on, and nothing is forgotten.
+    Keep,
+}
+
+impl Mode {
+    /// The word as it is sent.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Mode::Grant => "grant",
+            Mode::Reset => "reset",
+            Mode::Keep => "keep",
+        }
+    }
+}
+
+/// `flyball release`.
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    /// The session.
+    pub(crate) session: String,
+    /// The guard to release; without it, the one that stopped the session.
+    #[arg(long, value_name = "GUARD")]
+    pub(crate) guard: Option<String>,
+    /// What the release does.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: Mode,
+    /// How many more are granted; without it, as many as the policy says (3 by default).
+    #[arg(long, value_name = "N")]
+    pub(crate) n: Option<u64>,
+    /// Why; it is recorded.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+    /// Who you are; without it FLYBALL_USER, USER or LOGNAME.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// `flyball approve` and `flyball deny`.
+#[derive(Debug, Args)]
+pub(crate) struct Reply {
+    /// The session.
+    pub(crate) session: String,
+    /// Who you are; without it FLYBALL_USER, USER or LOGNAME.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: Option<String>,
+    /// Why; it is recorded.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// `flyball stop` and `flyball unlabel`.
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    /// The session.
+    pub(crate) session: String,
+    /// Why; it is recorded.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+    /// Who you are; without it FLYBALL_USER, USER or LOGNAME.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// `flyball send`.
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// The session.
+    pub(crate) session: String,
+    /// What to tell it.
+    pub(crate) text: String,
+    /// Who you are; without it FLYBALL_USER, USER or LOGNAME.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// `flyball prune`.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// What counts as old: 30d, 12h, 90m, 2w.
+    #[arg(long, value_name = "AGE")]
+    pub(crate) older_than: String,
+    /// Only say what would be taken away.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `flyball doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// Which half of the round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// Put a question.
+    Ask,
+    /// Find it again, answer it, and end the session.
+    Settle,
+}
+
+/// The hidden half of `flyball doctor`. The store is named by FLYBALL_STORE.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorStep {
+    /// Which half.
+    #[arg(value_enum)]
+    pub(crate) step: Step,
+    /// The session that is used for it.
+    pub(crate) session: String,
+}
+
+/// `flyball outbox`.
+#[derive(Debug, Args)]
+pub(crate) struct Outbox {
+    /// Only what was given up.
+    #[arg(long)]
+    pub(crate) dead: bool,
+    /// Only what waits for its time.
+    #[arg(long)]
+    pub(crate) waiting: bool,
+    /// Try this one again.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) retry: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,42 @@
+//! `flyball prune`: takes away what is old. No counter of a session that lives is reset by it.
+
+use crate::args::Prune;
+use crate::fail::{Exit, Failure};
+use crate::store;
+use crate::telling::print_next;
+use crate::words::{age, moment, plural};
+use serde_json::json;
+use std::io::Write;
+
+/// Runs the command.
+pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
+    let Some(old) = age(&args.older_than) else {
+        let what = format!("'{}' is not an age", args.older_than);
+        return Err(Failure::new("bad_age", "--older-than", what, "write a number and s, m, h, d or w: 30d"));
+    };
+    let desk = store::open(&args.store)?;
+    // The store's own clock: what is old must not depend on the machine that cleans up.
+    let before = desk.now()?.saturating_sub(old);
+    let pruned = desk.prune(before, args.dry_run)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let whole = json!({"before": before, "dry_run": args.dry_run, "sessions": pruned.sessions,
+            "events": pruned.events, "errands": pruned.errands});
+        writeln!(out, "{whole}")?;
+        return Ok(Exit::Done);
+    }
+    let done = if args.dry_run { "Would take away" } else { "Took away" };
+    writeln!(
+        out,
+        "{done} what is older than {}: {} that had ended, {} of sessions that live on, {} that were done.",
+        moment(before),
+        plural(pruned.sessions, "session"),
+        plural(pruned.events, "event"),
+        plural(pruned.errands, "errand"),
+    )?;
+    writeln!(out, "Counters, waiting plans and ids of sessions that live on stay as they are.")?;
+    let again = format!("flyball prune --older-than {}", args.older_than);
+    let next = if args.dry_run { again } else { "flyball status".to_owned() };
+    print_next(&mut out, &[next], &args.store)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,247 @@
+//! `flyball status`: what goes on in the store or in one session, what waits for a person, and what to type next.
+
+use crate::args::Status as Arguments;
+use crate::commands::list::{self, as_json, counts, told};
+use crate::fail::{Exit, Failure};
+use crate::paint::{Style, paint_out};
+use crate::store;
+use crate::story::Story;
+use crate::telling::{Plan, next, print_next, whole};
+use crate::words::{ago, dollars, line, moment, plural, span, typed};
+use flyball::policy::Policy;
+use flyball::{Decision, Report, State, Status, Verdict};
+use flyball_journal::{Desk, Head, Which};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// How many sessions are counted, and how many are shown.
+const COUNTED: usize = 10_000;
+const SHOWN: usize = 15;
+/// How many decisions that were not `allow` are shown, and how many events are searched for them.
+const LATELY: usize = 5;
+const SEARCHED: u64 = 2_000;
+const PORTION: u64 = 200;
+
+/// Runs the command.
+pub(crate) fn run(args: &Arguments) -> Result<Exit, Failure> {
+    match &args.session {
+        Some(session) => one(args, session),
+        None => all(args),
+    }
+}
+
+fn all(args: &Arguments) -> Result<Exit, Failure> {
+    let desk = store::open(&args.who.store)?;
+    let heads = list::heads(desk.as_ref(), &[Which::All], COUNTED)?;
+    let counts = counts(&heads);
+    let waiting: Vec<&Head> =
+        heads.iter().filter(|head| flyball::waits(head.glance.status)).take(SHOWN).collect();
+    let mut out = std::io::stdout().lock();
+    if args.who.json {
+        let counts: serde_json::Map<String, Value> =
+            counts.iter().map(|(status, count)| (status.as_str().to_owned(), json!(count))).collect();
+        let newest: Vec<Value> = heads.iter().take(SHOWN).map(as_json).collect();
+        let waiting: Vec<Value> = waiting.into_iter().map(as_json).collect();
+        let whole =
+            json!({"store": desk.address(), "counts": counts, "waiting": waiting, "sessions": newest});
+        writeln!(out, "{whole}")?;
+        return Ok(Exit::Done);
+    }
+    writeln!(out, "{}", paint_out(Style::Strong, &desk.address()))?;
+    if heads.is_empty() {
+        writeln!(out, "No session yet.")?;
+        let next = if args.who.store.store.is_some() { "flyball observe" } else { "flyball observe --store" };
+        writeln!(out, "Next: {} < events.jsonl", whole(next, &args.who.store))?;
+        return Ok(Exit::Done);
+    }
+    writeln!(out, "{}", told(&counts))?;
+    if heads.len() == COUNTED {
+        writeln!(out, "(the {COUNTED} that changed last)")?;
+    }
+    if !waiting.is_empty() {
+        writeln!(out, "\n{}", paint_out(Style::Strong, "Waits for a person"))?;
+    }
+    for head in &waiting {
+        writeln!(out, "  {}", need(desk.as_ref(), head)?)?;
+    }
+    writeln!(out, "\n{}", paint_out(Style::Strong, "Changed last"))?;
+    let newest: Vec<Head> = heads.iter().take(SHOWN).cloned().collect();
+    list::print(&mut out, &newest, desk.now()?)?;
+    if heads.len() > SHOWN {
+        writeln!(out, "… and {} more: flyball list --limit {}", heads.len() - SHOWN, heads.len())?;
+    }
+    let first = waiting.first().copied().or(heads.first());
+    let first = first.map_or_else(|| "SESSION".to_owned(), |head| typed(&head.session));
+    writeln!(out)?;
+    print_next(&mut out, &[format!("flyball status {first}")], &args.who.store)?;
+    Ok(Exit::Done)
+}
+
+/// What a session needs of a person, in one line.
+fn need(desk: &dyn Desk, head: &Head) -> Result<String, Failure> {
+    let name = line(&head.session, 60);
+    if head.glance.status == Status::AwaitingConfirmation {
+        let question = desk.pending(&head.session)?.map(|row| line(&row.confirmation_question, 90));
+        return Ok(format!("{name}: {}", question.unwrap_or_else(|| "a yes".to_owned())));
+    }
+    let why = head.glance.stopped_by.as_deref().map(|why| line(why, 90)).unwrap_or_default();
+    Ok(format!("{name}: {} by {why}", head.glance.status.as_str()))
+}
+
+fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
+    let recorder = store::recorder(&args.who)?;
+    let desk = recorder.journal().as_ref();
+    let (state, policy) = store::session(&recorder, name)?;
+    let report = state.report(&policy);
+    let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
+    let plan = Plan::of(desk, name, &state)?;
+    let lately = lately(desk, name, head.seq)?;
+    let now = desk.now()?;
+    let commands = next(name, &state, plan.as_ref(), now);
+    let off = head.glance.label.is_some() && !desk.handles(name)?.label;
+    let mut out = std::io::stdout().lock();
+    if args.who.json {
+        let plan = plan.as_ref().map(Plan::as_json);
+        let whole = json!({"session": name, "state": report.status, "report": report, "pending": plan,
+            "label": head.glance.label, "parent": head.glance.parent, "started": head.started,
+            "updated": head.updated, "releases_ceiling": policy.releases.ceiling, "lately": lately,
+            "next": commands.iter().map(|command| whole(command, &args.who.store)).collect::<Vec<_>>()});
+        writeln!(out, "{whole}")?;
+        return Ok(Exit::Done);
+    }
+    let since = format!("last change {} ({})", moment(head.updated), ago(head.updated, now));
+    writeln!(
+        out,
+        "{} is {}: {}, {since}",
+        paint_out(Style::Strong, &line(name, 200)),
+        told_state(report.status),
+        plural(report.events, "event")
+    )?;
+    if let Some(parent) = &head.glance.parent {
+        writeln!(out, "  below session {}", line(parent, 100))?;
+    }
+    print_why(&mut out, &state, &head, off)?;
+    if let Some(plan) = &plan {
+        writeln!(out)?;
+        plan.print(&mut out, now)?;
+    }
+    print_counters(&mut out, &report, &policy)?;
+    print_lately(&mut out, &lately)?;
+    writeln!(out)?;
+    print_next(&mut out, &commands, &args.who.store)?;
+    Ok(Exit::Done)
+}
+
+/// A state in plain words, with the word of the contract in it.
+fn told_state(status: Status) -> String {
+    let words = match status {
+        Status::Running => return paint_out(Style::Good, "running"),
+        Status::AwaitingConfirmation => "awaiting_confirmation (a plan waits for a yes)",
+        Status::Blocked => "blocked (waits for a release)",
+        Status::Halted => "halted (stopped until a release)",
+        Status::Ended => return "ended".to_owned(),
+    };
+    paint_out(Style::Bad, words)
+}
+
+fn print_why(out: &mut impl Write, state: &State, head: &Head, off: bool) -> std::io::Result<()> {
+    if let Some((guard, message)) = state.standing().stopped_by {
+        writeln!(out, "\n{}", paint_out(Style::Strong, "Why it stands still"))?;
+        writeln!(out, "  {}", line(message, 400))?;
+        writeln!(out, "  guard {guard}")?;
+    }
+    if let Some(label) = &head.glance.label {
+        let means = if off {
+            "was taken off: the next event finds it released"
+        } else {
+            "is set; taking it off is a release"
+        };
+        writeln!(out, "  label {} {means}", line(label, 100))?;
+    }
+    Ok(())
+}
+
+fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std::io::Result<()> {
+    writeln!(out, "\n{}", paint_out(Style::Strong, "So far"))?;
+    let of = |limit: Option<u64>, show: &dyn Fn(u64) -> String| {
+        limit.map(|limit| format!(" of {}", show(limit))).unwrap_or_default()
+    };
+    let number = |number: u64| number.to_string();
+    let budget = &policy.budgets.session;
+    writeln!(
+        out,
+        "  {} ({} failed), {}{}, {}",
+        plural(report.calls, "call"),
+        report.errors,
+        plural(report.turns, "turn"),
+        of(budget.turns, &number),
+        plural(report.transitions, "transition"),
+    )?;
+    writeln!(
+        out,
+        "  {} tokens{}, {}{}, at work {}{}",
+        report.tokens,
+        of(budget.tokens, &number),
+        dollars(report.cost_micro_usd),
+        of(budget.cost_micro_usd, &dollars),
+        span(report.active_ms),
+        of(budget.runtime_ms, &span),
+    )?;
+    let (warnings, blocks, halts) = (report.warnings, report.blocks, report.halts);
+    writeln!(out, "  warned {warnings}, blocked {blocks}, halted {halts} times")?;
+    for found in &report.loops {
+        writeln!(
+            out,
+            "  {} at {} ({})",
+            found.badge,
+            line(&found.header, 60),
+            line(&found.nodes.join(", "), 120)
+        )?;
+    }
+    let visits: Vec<String> = report
+        .visits
+        .iter()
+        .filter(|(_, visits)| **visits > 0)
+        .map(|(node, visits)| format!("{node} {visits}"))
+        .collect();
+    if !visits.is_empty() {
+        writeln!(out, "  visits: {}", line(&visits.join(", "), 300))?;
+    }
+    for (name, values) in report.trends.iter().filter(|(_, values)| !values.is_empty()) {
+        let values: Vec<String> = values.iter().map(i64::to_string).collect();
+        writeln!(out, "  {} {}", line(name, 60), values.join(" → "))?;
+    }
+    for (guard, used) in &report.releases {
+        writeln!(out, "  {} released {used} of {} times", line(guard, 60), policy.releases.ceiling)?;
+    }
+    Ok(())
+}
+
+/// The last decisions that were not `allow`, oldest first.
+fn lately(desk: &dyn Desk, session: &str, newest: u64) -> Result<Vec<Decision>, Failure> {
+    let mut found: Vec<Decision> = Vec::new();
+    let mut to = newest;
+    while to > 0 && found.len() < LATELY && newest - to < SEARCHED {
+        let from = to.saturating_sub(PORTION - 1).max(1);
+        let records = desk.records(session, from, to)?;
+        let notable = records.iter().rev().filter(|record| record.verdict > Verdict::Allow);
+        let notable = notable.filter_map(|record| serde_json::from_str(&record.decision).ok());
+        found.extend(notable.take(LATELY - found.len()));
+        to = from - 1;
+    }
+    found.reverse();
+    Ok(found)
+}
+
+fn print_lately(out: &mut impl Write, lately: &[Decision]) -> std::io::Result<()> {
+    if lately.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", paint_out(Style::Strong, "Not simply allowed lately"))?;
+    let mut story = Story::default();
+    lately.iter().for_each(|decision| story.take(decision));
+    for note in story.notes.iter().filter(|note| note.severity.is_some()) {
+        note.print(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What a person must know of a session to act: the plan that waits, and the command to type next.
+
+use crate::args::StoreArgs;
+use crate::paint::{Style, paint_out};
+use crate::words::{ago, line, moment, typed};
+use flyball::{State, Status};
+use flyball_journal::{Desk, PendingRow, StoreError};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// How many steps of a plan are shown.
+const STEPS: usize = 20;
+/// How much of a step or a question is shown.
+const SHOWN: usize = 300;
+
+/// A plan that waits for a yes.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) question: String,
+    pub(crate) requester: Option<String>,
+    pub(crate) digest: String,
+    pub(crate) expires: Option<u64>,
+    pub(crate) steps: Vec<Value>,
+    /// What is wrong with the stored row, if somebody has changed it or taken it away.
+    pub(crate) tampered: Option<&'static str>,
+}
+
+impl Plan {
+    /// The plan that waits in a session, if one does.
+    pub(crate) fn of(desk: &dyn Desk, session: &str, state: &State) -> Result<Option<Self>, StoreError> {
+        let Some(waiting) = state.waiting() else { return Ok(None) };
+        let believed = desk.load(session)?.and_then(|loaded| loaded.head.pending);
+        let row = desk.pending(session)?;
+        let tampered = match &row {
+            None => Some("the stored plan was taken away"),
+            Some(row) if Some(row.sum()) != believed => Some("the stored plan was changed by hand"),
+            Some(_) => None,
+        };
+        let steps = row.as_ref().and_then(|row: &PendingRow| serde_json::from_str(&row.pending_plan).ok());
+        Ok(Some(Plan {
+            question: waiting.question.to_owned(),
+            requester: waiting.requester.map(str::to_owned),
+            digest: waiting.digest.to_owned(),
+            expires: waiting.expires,
+            steps: steps.unwrap_or_default(),
+            tampered,
+        }))
+    }
+
+    /// The plan as JSON.
+    pub(crate) fn as_json(&self) -> Value {
+        json!({"question": self.question, "plan": self.steps, "requester": self.requester, "digest": self.digest,
+            "expires": self.expires, "set_aside": self.tampered})
+    }
+
+    /// Whether a yes would come too late.
+    pub(crate) fn late(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
+
+    /// Prints the question, the steps, who may answer and until when.
+    pub(crate) fn print(&self, out: &mut impl Write, now: u64) -> std::io::Result<()> {
+        writeln!(out, "{}", paint_out(Style::Strong, "A plan waits for a yes"))?;
+        writeln!(out, "  {}", line(&self.question, SHOWN))?;
+        print_steps(out, &self.steps)?;
+        if let Some(requester) = &self.requester {
+            writeln!(out, "  asked for by {}; only they may say yes", line(requester, 60))?;
+        }
+        match self.expires {
+            Some(expires) if now >= expires => {
+                writeln!(out, "  a yes comes too late since {}: it must be asked again", moment(expires))?;
+            }
+            Some(expires) => {
+                writeln!(out, "  a yes counts until {} ({})", moment(expires), ago(expires, now))?;
+            }
+            None => {}
+        }
+        if let Some(why) = self.tampered {
+            let text = format!("{why}: it will be set aside, and nothing of it runs");
+            writeln!(out, "  {}", paint_out(Style::Bad, &text))?;
+        }
+        Ok(())
+    }
+}
+
+/// The steps of a plan, numbered.
+pub(crate) fn print_steps(out: &mut impl Write, steps: &[Value]) -> std::io::Result<()> {
+    for (at, step) in steps.iter().take(STEPS).enumerate() {
+        let tool = step.get("tool").and_then(Value::as_str).unwrap_or("?");
+        let args = step.get("args").map(Value::to_string).unwrap_or_default();
+        writeln!(out, "  {}. {} {}", at + 1, line(tool, 60), line(&args, SHOWN))?;
+    }
+    if steps.len() > STEPS {
+        writeln!(out, "  … and {} more", steps.len() - STEPS)?;
+    }
+    Ok(())
+}
+
+/// What to type next, the likeliest first.
+pub(crate) fn next(session: &str, state: &State, plan: Option<&Plan>, now: u64) -> Vec<String> {
+    let name = typed(session);
+    match state.status() {
+        Status::AwaitingConfirmation => {
+            let by = plan.and_then(|plan| plan.requester.as_deref());
+            let by = by.map_or_else(String::new, |by| format!(" --by {}", typed(by)));
+            if plan.is_some_and(|plan| plan.late(now) || plan.tampered.is_some()) {
+                return vec![format!("flyball deny {name}{by}")];
+            }
+            vec![format!("flyball approve {name}{by}"), format!("flyball deny {name}{by}")]
+        }
+        Status::Blocked | Status::Halted => {
+            let guard = state.standing().stopped_by.map(|(guard, _)| format!(" --guard {}", typed(guard)));
+            let release = format!("flyball release {name}{} --why \"…\"", guard.unwrap_or_default());
+            vec![release, format!("flyball explain {name}")]
+        }
+        Status::Running => {
+            vec![format!("flyball explain {name}"), format!("flyball stop {name} --why \"…\"")]
+        }
+        Status::Ended => vec![format!("flyball explain {name}")],
+    }
+}
+
+/// Prints what to type next, for the store that was named on the command line.
+pub(crate) fn print_next(
+    out: &mut impl Write,
+    commands: &[String],
+    store: &StoreArgs,
+) -> std::io::Result<()> {
+    for (at, command) in commands.iter().enumerate() {
+        writeln!(out, "{} {}", if at == 0 { "Next:" } else { "  or:" }, whole(command, store))?;
+    }
+    Ok(())
+}
+
+/// A command with the store that was named on the command line; a password is left out.
+pub(crate) fn whole(command: &str, store: &StoreArgs) -> String {
+    let Some(flag) = &store.store else { return command.to_owned() };
+    let mut url = flag.clone();
+    if let Some((scheme, rest)) = flag.split_once("://")
+        && let Some((user, place)) = rest.split_once('@')
+    {
+        let user = user.split(':').next().unwrap_or_default();
+        url = format!("{scheme}://{user}@{place}");
+    }
+    format!("{command} --store {}", typed(&url))
+}

@@ -1,0 +1,522 @@
+//! What a person can do at the store: look, answer, release, stop, clean up; in plain words, and as JSON.
+
+use crate::kit::{Store, flyball, folder};
+use serde_json::{Value, json};
+
+/// A session in which the same call was made so often that it is halted.
+fn looping(store: &Store, session: &str, calls: usize) {
+    let mut lines = vec![json!({"type": "session.started", "session": session}).to_string()];
+    for n in 1..=calls {
+        let call = format!("c{n}");
+        lines.push(json!({"type": "tool.requested", "session": session, "call": call, "tool": "bash", "args": {"command": "ls"}}).to_string());
+        lines.push(
+            json!({"type": "tool.finished", "session": session, "call": call, "ok": true, "output": "a b c"})
+                .to_string(),
+        );
+    }
+    store.observe(&lines.join("\n"));
+}
+
+/// A session in which a plan waits for a yes of anna's.
+fn waiting(store: &Store, session: &str, requester: Option<&str>) {
+    let plan = json!([{"tool": "delete_task", "args": {"id": 7}}]);
+    let ask = json!({"type": "confirmation.requested", "session": session, "plan": plan, "question": "Delete task 7?", "requester": requester});
+    store.event(&ask.to_string());
+}
+
+/// A workflow that comes back to the same phase until a person is called.
+fn bouncing(store: &Store, session: &str) {
+    let mut lines = vec![
+        json!({"type": "session.started", "session": session, "policy": {"preset": "simple", "guards": {"visits": {"limit": 2}}}})
+            .to_string(),
+    ];
+    for _ in 0..4 {
+        lines.push(json!({"type": "turn.started", "session": session, "node": "test"}).to_string());
+        lines.push(json!({"type": "turn.finished", "session": session, "node": "test"}).to_string());
+    }
+    store.observe(&lines.join("\n"));
+}
+
+#[track_caller]
+fn told(store: &Store, args: &[&str], code: i32, parts: &[&str]) {
+    let run = store.run(args);
+    assert_eq!(run.code, code, "{args:?}: {}{}", run.out, run.err);
+    for part in parts {
+        assert!(run.out.contains(part), "{args:?} lacks {part:?}:\n{}{}", run.out, run.err);
+    }
+    assert!(run.out.contains("Next: flyball "), "{args:?} names no next command:\n{}", run.out);
+    assert!(!run.out.contains('\u{1b}'), "no colour where there is no terminal");
+}
+
+#[test]
+fn status_shows_the_store_and_what_waits() {
+    let store = Store::own("people-status");
+    looping(&store, "loops", 9);
+    waiting(&store, "asks", Some("anna"));
+    store.event(r#"{"type":"user.message","session":"quiet","text":"hello"}"#);
+    told(
+        &store,
+        &["status"],
+        0,
+        &[
+            "3 sessions: 1 running, 1 awaiting_confirmation, 1 halted",
+            "Waits for a person",
+            "asks: Delete task 7?",
+            "loops: halted by repetition: ",
+            "quiet",
+        ],
+    );
+    let all = store.json(&["status"]);
+    assert_eq!(
+        all["counts"],
+        json!({"running": 1, "awaiting_confirmation": 1, "blocked": 0, "halted": 1, "ended": 0})
+    );
+    assert_eq!((all["waiting"].as_array().unwrap().len(), all["sessions"].as_array().unwrap().len()), (2, 3));
+}
+
+#[test]
+fn status_of_a_session_says_why_and_what_next() {
+    let store = Store::file("people-one");
+    looping(&store, "loops", 9);
+    waiting(&store, "asks", Some("anna"));
+    told(
+        &store,
+        &["status", "loops"],
+        0,
+        &[
+            "loops is halted",
+            "identical parameters",
+            "guard repetition",
+            "flyball release loops --guard repetition --why",
+        ],
+    );
+    told(
+        &store,
+        &["status", "asks"],
+        0,
+        &[
+            "Delete task 7?",
+            "1. delete_task {\"id\":7}",
+            "asked for by anna",
+            "a yes counts until",
+            "flyball approve asks --by anna --store sqlite:events.db",
+        ],
+    );
+    let one = store.json(&["status", "asks"]);
+    assert_eq!(one["pending"]["plan"][0]["tool"], "delete_task");
+    assert_eq!(
+        (&one["state"], &one["pending"]["requester"]),
+        (&json!("awaiting_confirmation"), &json!("anna"))
+    );
+    let one = store.json(&["status", "loops"]);
+    assert_eq!(
+        (&one["report"]["halt_reason"], one["lately"].as_array().unwrap().len()),
+        (&json!("stalled"), 5)
+    );
+}
+
+#[test]
+fn list_shows_what_is_asked_for() {
+    let store = Store::own("people-list");
+    looping(&store, "loops", 9);
+    looping(&store, "warned", 4);
+    waiting(&store, "asks", None);
+    store.event(r#"{"type":"user.message","session":"quiet","text":"hello"}"#);
+    let names = |args: &[&str]| {
+        let mut names: Vec<String> = store
+            .json(args)
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|head| head["session"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&["list"]), ["asks", "loops", "quiet", "warned"]);
+    assert_eq!(names(&["list", "--blocked"]), ["loops"]);
+    assert_eq!(names(&["list", "--waiting"]), ["asks"]);
+    assert_eq!(names(&["list", "--struggling"]), ["warned"]);
+    assert_eq!(names(&["list", "--blocked", "--waiting"]), ["asks", "loops"]);
+    assert_eq!(names(&["list", "--limit", "1"]), ["quiet"]);
+    told(&store, &["list", "--blocked"], 0, &["loops", "halted", "repetition: "]);
+    told(&store, &["list", "--limit", "2"], 0, &["more with --limit"]);
+    let empty = Store::own("people-list-empty");
+    empty.observe("");
+    told(&empty, &["list"], 0, &["No such session"]);
+    told(&empty, &["status"], 0, &["No session yet"]);
+    assert_eq!(empty.json(&["list"]), json!([]));
+}
+
+#[test]
+fn explain_of_a_session_lays_out_the_evidence() {
+    let store = Store::file("people-explain");
+    looping(&store, "loops", 9);
+    let run = store.run(&["explain", "loops"]);
+    assert_eq!(run.code, 3, "{}", run.err);
+    for part in [
+        "loops was halted at event 16",
+        "Evidence",
+        r#"bash {"command":"ls"}"#,
+        "a b c",
+        "Next: flyball release loops",
+    ] {
+        assert!(run.out.contains(part), "{part}: {}", run.out);
+    }
+    let all = store.json(&["explain", "loops"]);
+    assert_eq!(all["decision"]["trips"][0]["reason"], "repetition_loop");
+    assert_eq!((&all["events"][0]["seq"], &all["events"][0]["result"]), (&json!(2), &json!("a b c")));
+    // The same history from a file is told in the same way.
+    let file = store.folder.join("loops");
+    std::fs::write(&file, br#"{"type":"compaction"}"#).unwrap();
+    assert!(store.run(&["explain", "loops"]).out.contains("nothing tripped"), "a file comes first");
+}
+
+#[test]
+fn explain_and_graph_say_if_there_is_neither_file_nor_session() {
+    let store = Store::file("people-neither");
+    store.event(r#"{"type":"user.message","session":"quiet","text":"hello"}"#);
+    for command in ["explain", "graph"] {
+        let run = store.run(&[command, "quite"]);
+        assert_eq!(run.code, 1);
+        assert!(run.err.starts_with("error[session_unknown]: "), "{}", run.err);
+        assert!(run.err.contains("quiet"), "the nearest name: {}", run.err);
+        let run = store.run(&[command, "nowhere.jsonl"]);
+        assert!(run.err.starts_with("error[cannot_read]: nowhere.jsonl"), "{}", run.err);
+    }
+}
+
+#[test]
+fn graph_of_a_session_has_its_badges() {
+    let store = Store::own("people-graph");
+    let lines = [
+        r#"{"type":"session.started","session":"w","workflow":{"nodes":["coder","verifier"],"edges":[{"id":"e1","from":"coder","to":"verifier"},{"id":"e2","from":"verifier","to":"coder"}]}}"#,
+        r#"{"type":"transition.requested","session":"w","from":"coder","to":"verifier"}"#,
+        r#"{"type":"transition.requested","session":"w","from":"verifier","to":"coder"}"#,
+    ];
+    store.observe(&lines.join("\n"));
+    let run = store.run(&["graph", "w"]);
+    assert!(run.code == 0 && run.out.contains("Loop 1/8"), "{}{}", run.out, run.err);
+    assert_eq!(store.json(&["graph", "w"])["session"]["loops"][0]["badge"], "Loop 1/8");
+    store.event(r#"{"type":"user.message","session":"plain","text":"hello"}"#);
+    assert!(store.run(&["graph", "plain"]).err.starts_with("error[no_workflow]: plain: "));
+}
+
+#[test]
+fn a_release_lets_it_go_on_within_bounds() {
+    let store = Store::file("people-release");
+    looping(&store, "loops", 9);
+    told(
+        &store,
+        &["release", "loops", "--guard", "repetition", "--n", "2", "--why", "the disk was slow"],
+        0,
+        &["Released: repetition, 2 more", "1 release of 5", "may go on"],
+    );
+    let record = store.json(&["status", "loops"]);
+    assert_eq!(
+        (&record["state"], &record["report"]["releases"]["repetition"]),
+        (&json!("running"), &json!(1))
+    );
+    let stored: String = store
+        .sql()
+        .query_row("SELECT text FROM flyball_events WHERE text LIKE '%human.released%'", [], |row| row.get(0))
+        .unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!((&stored["by"], &stored["why"]), (&json!("anna"), &json!("the disk was slow")), "who and why");
+    told(&store, &["release", "loops", "--why", "again"], 0, &["nothing to release"]);
+    // Five releases of one guard are allowed; the sixth is refused and says so.
+    for n in 2..=5 {
+        assert_eq!(store.run(&["release", "loops", "--guard", "repetition", "--why", "more"]).code, 0, "{n}");
+    }
+    told(
+        &store,
+        &["release", "loops", "--guard", "repetition", "--why", "more"],
+        3,
+        &["Not released", "as often as the policy allows"],
+    );
+    let refused =
+        store.json(&["release", "loops", "--guard", "repetition", "--why", "more", "--mode", "reset"]);
+    assert_eq!(
+        (&refused["decision"], &refused["trips"][0]["reason"]),
+        (&json!("block"), &json!("release_refused"))
+    );
+    let run = store.run(&["release", "loops", "--guard", "repitition", "--why", "x"]);
+    assert!(run.code == 1 && run.err.contains("did you mean `repetition`"), "{}", run.err);
+    assert_eq!(store.run(&["release", "loops"]).code, 2, "a reason is asked for");
+}
+
+#[test]
+fn approve_says_what_may_run_and_a_second_one_is_harmless() {
+    let store = Store::own("people-approve");
+    waiting(&store, "asks", Some("werserk"));
+    told(
+        &store,
+        &["approve", "asks"],
+        3,
+        &[
+            "only werserk may answer, and you are anna",
+            "Use --by only if you are that person",
+            "Next: flyball status asks",
+        ],
+    );
+    told(
+        &store,
+        &["approve", "asks", "--by", "werserk", "--why", "checked"],
+        0,
+        &["Approved: exactly these steps may run now, once", "1. delete_task {\"id\":7}"],
+    );
+    let events = store.json(&["status", "asks"])["report"]["events"].clone();
+    told(&store, &["approve", "asks", "--by", "werserk"], 0, &["Nothing waits"]);
+    let none = store.json(&["approve", "asks", "--by", "werserk"]);
+    assert_eq!((&none["decision"], &none["state"]), (&Value::Null, &json!("running")));
+    assert_eq!(store.json(&["status", "asks"])["report"]["events"], events, "nothing was recorded");
+    waiting(&store, "other", None);
+    let yes = store.json(&["approve", "other"]);
+    assert_eq!((&yes["decision"], &yes["effects"][0]["effect"]), (&json!("allow"), &json!("plan.approved")));
+}
+
+#[test]
+fn deny_runs_nothing() {
+    let store = Store::file("people-deny");
+    waiting(&store, "asks", None);
+    told(&store, &["deny", "asks", "--why", "not that one"], 0, &["Denied: nothing of the plan may run"]);
+    let call =
+        r#"{"type":"tool.requested","session":"asks","call":"c","tool":"delete_task","args":{"id":7}}"#;
+    assert_eq!(store.event(call)["decision"], "block");
+    waiting(&store, "more", None);
+    assert_eq!(store.json(&["deny", "more"])["effects"][0]["effect"], "plan.rejected");
+    told(&store, &["deny", "more"], 0, &["Nothing waits"]);
+}
+
+#[test]
+fn an_answer_to_a_plan_that_was_changed_or_is_too_old_says_so() {
+    let store = Store::file("people-tampered");
+    waiting(&store, "changed", None);
+    store.sql().execute("UPDATE session_state SET pending_plan = '[]'", []).unwrap();
+    told(&store, &["status", "changed"], 0, &["changed by hand"]);
+    told(&store, &["approve", "changed"], 0, &["Nothing was approved: the stored plan was changed by hand"]);
+    let plan = json!([{"tool": "delete_task", "args": {"id": 7}}]);
+    let old = json!({"type": "confirmation.requested", "session": "old", "plan": plan, "question": "Sure?", "at": 1_700_000_000_000_u64});
+    store.event(&old.to_string());
+    told(&store, &["status", "old"], 0, &["a yes comes too late", "flyball deny old"]);
+    told(&store, &["approve", "old"], 3, &["Too late", "must ask again"]);
+}
+
+#[test]
+fn stop_holds_until_a_release() {
+    let store = Store::own("people-stop");
+    looping(&store, "busy", 1);
+    told(
+        &store,
+        &["stop", "busy", "--why", "wrong branch"],
+        0,
+        &["Stopped", "stopped by anna: wrong branch", "--guard human"],
+    );
+    let call = r#"{"type":"tool.requested","session":"busy","call":"x","tool":"bash","args":{}}"#;
+    assert_eq!(store.event(call)["decision"], "halt");
+    waiting(&store, "busy", None);
+    told(&store, &["release", "busy", "--why", "right after all"], 0, &["the stop is lifted", "may go on"]);
+    let again = store.json(&["stop", "busy", "--why", "no"]);
+    assert_eq!((&again["decision"], &again["state"]), (&json!("halt"), &json!("halted")));
+}
+
+#[test]
+fn send_answers_a_question_or_tells_something() {
+    let store = Store::file("people-send");
+    waiting(&store, "asks", None);
+    told(
+        &store,
+        &["send", "asks", "what is task 7?"],
+        4,
+        &["Not understood, so the plan waits on", "Delete task 7?"],
+    );
+    told(&store, &["send", "asks", "yes please"], 0, &["Approved"]);
+    told(&store, &["send", "asks", "thank you"], 0, &["Recorded as a message"]);
+    let told = store.json(&["send", "asks", "one more thing"]);
+    assert_eq!(told["decision"], "allow");
+    assert_eq!(store.count("SELECT count(*) FROM flyball_events WHERE text LIKE '%user.message%'"), 2);
+}
+
+#[test]
+fn taking_the_label_off_is_a_release() {
+    let store = Store::own("people-label");
+    bouncing(&store, "phases");
+    told(&store, &["status", "phases"], 0, &["phases is blocked", "hitl:loop-prevention is set"]);
+    told(
+        &store,
+        &["unlabel", "phases", "--why", "looked at it"],
+        0,
+        &["Released: visits", "label that called a person is off", "may go on"],
+    );
+    told(&store, &["unlabel", "phases", "--why", "again"], 0, &["no label to take off"]);
+    // By hand in the database it is the same: the next event finds the session released.
+    bouncing(&store, "more");
+    assert_eq!(store.sql().execute("DELETE FROM flyball_labels WHERE session = 'more'", []).unwrap(), 1);
+    told(&store, &["status", "more"], 0, &["was taken off: the next event finds it released"]);
+    store.event(r#"{"type":"user.message","session":"more","text":"go on"}"#);
+    assert_eq!(store.json(&["status", "more"])["state"], "running");
+    bouncing(&store, "third");
+    let released = store.json(&["unlabel", "third", "--why", "fine"]);
+    assert_eq!(released["effects"][0]["effect"], "label.removed");
+}
+
+#[test]
+fn an_unknown_session_is_an_error_with_the_nearest_names() {
+    let store = Store::own("people-unknown");
+    store.event(r#"{"type":"user.message","session":"telegram:916542313","text":"hello"}"#);
+    let commands: [&[&str]; 7] = [
+        &["status", "telegram:916542331"],
+        &["approve", "telegram:916542331"],
+        &["deny", "telegram:916542331"],
+        &["send", "telegram:916542331", "hello"],
+        &["stop", "telegram:916542331", "--why", "x"],
+        &["unlabel", "telegram:916542331", "--why", "x"],
+        &["release", "telegram:916542331", "--why", "x"],
+    ];
+    for args in commands {
+        let run = store.run(args);
+        assert_eq!(run.code, 1, "{args:?}: {}", run.out);
+        assert!(run.err.starts_with("error[session_unknown]: "), "{args:?}: {}", run.err);
+        assert!(run.err.contains("telegram:916542313"), "{args:?}: {}", run.err);
+    }
+    assert_eq!(store.count("SELECT count(*) FROM flyball_sessions"), 1, "none was made by asking");
+}
+
+#[test]
+fn prune_takes_what_is_old_and_no_counter() {
+    let store = Store::file("people-prune");
+    let old = r#"{"type":"user.message","session":"old","text":"x","at":1700000000000}
+{"type":"session.ended","session":"old","at":1700000000001}"#;
+    store.observe(old);
+    looping(&store, "loops", 9);
+    let dry = store.json(&["prune", "--older-than", "30d", "--dry-run"]);
+    assert_eq!((&dry["sessions"], &dry["dry_run"]), (&json!(1), &json!(true)));
+    told(
+        &store,
+        &["prune", "--older-than", "30d", "--dry-run"],
+        0,
+        &["Would take away", "1 session that had ended"],
+    );
+    assert!(store.run(&["status", "old"]).code == 0, "a dry run takes nothing");
+    told(&store, &["prune", "--older-than", "30d"], 0, &["Took away", "1 session that had ended"]);
+    assert_eq!(store.run(&["status", "old"]).code, 1);
+    // Everything old of a session that lives on may go; what it has counted stays.
+    let before = store.json(&["status", "loops"])["report"].clone();
+    assert!(store.json(&["prune", "--older-than", "0s"])["events"].as_u64().unwrap() > 0);
+    assert_eq!(store.json(&["status", "loops"])["report"], before);
+    told(&store, &["explain", "loops"], 3, &["were pruned", "halted by repetition"]);
+    let run = store.run(&["prune", "--older-than", "soon"]);
+    assert!(run.code == 1 && run.err.starts_with("error[bad_age]: "), "{}", run.err);
+    assert_eq!(store.run(&["prune"]).code, 2, "how old must be said");
+}
+
+#[test]
+fn doctor_proves_the_set_up() {
+    let store = Store::own("people-doctor");
+    store.event(r#"{"type":"user.message","text":"hello"}"#);
+    told(&store, &["doctor"], 0, &["ok     round trip", "ok     engine      SQLite ", "All is well"]);
+    let all = store.json(&["doctor"]);
+    let checks: Vec<&str> =
+        all["checks"].as_array().unwrap().iter().map(|c| c["check"].as_str().unwrap()).collect();
+    assert_eq!(
+        checks,
+        [
+            "flyball",
+            "policy",
+            "store",
+            "engine",
+            "permissions",
+            "round trip",
+            "clock",
+            "times",
+            "integrity",
+            "outbox"
+        ]
+    );
+    assert_eq!(all["ok"], true);
+    // What it leaves behind has ended, and is not shown among the sessions.
+    assert_eq!(store.count("SELECT count(*) FROM flyball_sessions WHERE status <> 'ended'"), 1);
+    assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
+    assert_eq!(store.json(&["list"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn doctor_names_what_is_wrong() {
+    use std::os::unix::fs::PermissionsExt;
+    let store = Store::own("people-sick");
+    store.event(r#"{"type":"user.message","session":"ahead","text":"x","at":"2999-01-01T00:00:00Z"}"#);
+    store.event(r#"{"type":"user.message","session":"damaged","text":"x"}"#);
+    store
+        .sql()
+        .execute("UPDATE flyball_events SET text = replace(text, 'x', 'y') WHERE pos = 2", [])
+        .unwrap();
+    let dead = "INSERT INTO flyball_outbox VALUES ('k1', 's', 'notify', '0', '{}', 'dead', 5, 0, 'refused')";
+    store.sql().execute(dead, []).unwrap();
+    std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::write(store.folder.join("flyball.yaml"), "guards: {repitition: {}}").unwrap();
+    let run = store.run(&["doctor"]);
+    assert_eq!(run.code, 1, "{}", run.out);
+    for part in [
+        "WRONG  policy",
+        "WRONG  permissions",
+        "chmod 600",
+        "WRONG  times",
+        "'ahead'",
+        "WRONG  integrity",
+        "WRONG  outbox",
+        "flyball outbox --dead",
+        "5 things are wrong",
+    ] {
+        assert!(run.out.contains(part), "{part}:\n{}", run.out);
+    }
+    assert_eq!(store.json(&["doctor"])["ok"], false);
+}
+
+#[test]
+fn outbox_shows_errands_and_tries_dead_ones_again() {
+    let store = Store::file("people-outbox");
+    store.observe("");
+    told(&store, &["outbox"], 0, &["Nothing waits"]);
+    let put = |key: &str, state: &str| {
+        let row = format!(
+            "INSERT INTO flyball_outbox VALUES ('{key}', 's', 'notify', '0', '{{}}', '{state}', 5, 0, 'no route')"
+        );
+        store.sql().execute(&row, []).unwrap();
+    };
+    put("s/1/0", "dead");
+    put("s/2/0", "waiting");
+    put("s/3/0", "done");
+    assert_eq!(store.json(&["outbox"]).as_array().unwrap().len(), 2);
+    assert_eq!(store.json(&["outbox", "--dead"])[0]["key"], "s/1/0");
+    assert_eq!(store.json(&["outbox", "--waiting"])[0]["key"], "s/2/0");
+    told(&store, &["outbox", "--dead"], 0, &["no route", "flyball outbox --retry s/1/0"]);
+    told(&store, &["outbox", "--retry", "s/1/0"], 0, &["will be tried again"]);
+    assert_eq!(store.json(&["outbox", "--dead"]), json!([]));
+    let run = store.run(&["outbox", "--retry", "s/1/0"]);
+    assert!(run.code == 1 && run.err.starts_with("error[errand_unknown]: "), "{}", run.err);
+}
+
+#[test]
+fn looking_makes_no_store() {
+    let dir = folder("people-nothing");
+    let commands: [&[&str]; 9] = [
+        &["status"],
+        &["status", "s"],
+        &["list"],
+        &["outbox"],
+        &["prune", "--older-than", "1d"],
+        &["approve", "s"],
+        &["release", "s", "--why", "x"],
+        &["stop", "s", "--why", "x"],
+        &["send", "s", "x"],
+    ];
+    for args in commands {
+        let run = flyball(&dir, args, b"", &[]);
+        assert_eq!(run.code, 1, "{args:?}");
+        assert!(run.err.starts_with("error[store_missing]: "), "{args:?}: {}", run.err);
+        assert!(run.err.contains("flyball observe --store"), "{args:?}: {}", run.err);
+    }
+    let run = flyball(&dir, &["doctor"], b"", &[]);
+    assert!(run.code == 1 && run.out.contains("WRONG  store"), "{}", run.out);
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "only .git");
+}

@@ -1,0 +1,324 @@
+//! Sessions that survive: seed 001 with a process for every request, and every recorded history with a process for
+//! every event.
+
+use crate::kit::{Store, flyball, folder, histories, recorded};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+const CHAT: &str = "telegram:916542313";
+const FIRST: &str = "task-20251009-1123-cfb2cc5f";
+const SECOND: &str = "task-20251009-1108-960126e8";
+const QUESTION: &str = "Подтверди удаление: task-20251009-1123-cfb2cc5f, task-20251009-1108-960126e8. Это действие необратимо. Уверен?";
+/// The seed's own query.
+const ROWS: &str =
+    "SELECT count(*) FROM session_state WHERE session_id = 'telegram:916542313' AND pending_confirmation = 1";
+
+/// An event of the chat, at a time of that day.
+fn event(time: &str, mut fields: Value) -> String {
+    fields["session"] = json!(CHAT);
+    fields["at"] = json!(format!("2025-10-11T{time}Z"));
+    fields.to_string()
+}
+
+fn question(time: &str) -> String {
+    let plan: Vec<Value> =
+        [FIRST, SECOND].iter().map(|uid| json!({"tool": "task_delete", "args": {"uid": uid}})).collect();
+    event(
+        time,
+        json!({"type": "confirmation.requested", "plan": plan, "question": QUESTION, "requester": "werserk"}),
+    )
+}
+
+fn answer(time: &str, text: &str, by: &str) -> String {
+    event(time, json!({"type": "confirmation.answered", "text": text, "by": by}))
+}
+
+fn delete(time: &str, call: &str, uid: &str) -> String {
+    event(time, json!({"type": "tool.requested", "call": call, "tool": "task_delete", "args": {"uid": uid}}))
+}
+
+/// Begins the chat and puts the question, each in a process of its own.
+fn asked(store: &Store) {
+    store.event(&event("12:40:00", json!({"type": "session.started"})));
+    store.event(&event("12:40:01", json!({"type": "user.message", "text": "Удали 2 задачи про Варю"})));
+    let put = store.event(&question("12:40:05"));
+    assert_eq!((&put["decision"], &put["state"]), (&json!("allow"), &json!("awaiting_confirmation")));
+    assert_eq!(store.count(ROWS), 1);
+}
+
+/// How often a decision approved a plan.
+fn approvals(decision: &Value) -> usize {
+    let effects = decision["effects"].as_array().cloned().unwrap_or_default();
+    effects.iter().filter(|effect| effect["effect"] == "plan.approved").count()
+}
+
+#[test]
+fn a_yes_after_a_restart_runs_the_plan_once() {
+    for store in [Store::file("kira-file"), Store::own("kira-own")] {
+        asked(&store);
+        let (plan, question): (String, String) = store
+            .sql()
+            .query_row("SELECT pending_plan, confirmation_question FROM session_state", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .unwrap();
+        let plan: Value = serde_json::from_str(&plan).unwrap();
+        assert_eq!((&plan[1]["args"]["uid"], question.as_str()), (&json!(SECOND), QUESTION));
+        // Before the yes nothing of it may run.
+        assert_eq!(store.event(&delete("12:40:10", "c0", FIRST))["decision"], "block");
+        let yes = store.event(&answer("12:40:20", "Да", "werserk"));
+        assert_eq!((approvals(&yes), &yes["state"]), (1, &json!("running")));
+        assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
+        for (call, uid) in [("c1", FIRST), ("c2", SECOND)] {
+            assert_eq!(store.event(&delete("12:40:21", call, uid))["decision"], "allow", "{uid}");
+            let done = json!({"type": "tool.finished", "call": call, "ok": true, "output": format!("deleted {uid}")});
+            store.event(&event("12:40:22", done));
+        }
+        let again = store.event(&answer("12:40:40", "Да", "werserk"));
+        assert_eq!((approvals(&again), &again["decision"]), (0, &json!("allow")));
+        // The same plan is not asked about for ever: it is over, and a new question is a new plan.
+        assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
+    }
+}
+
+#[test]
+fn words_that_are_no_yes_run_nothing() {
+    for (name, text, rows) in [("no", "не удаляй", 0), ("list", "Скинь полный список задач.", 1)]
+    {
+        let store = Store::file(&format!("kira-{name}"));
+        asked(&store);
+        let said = store.event(&answer("12:40:20", text, "werserk"));
+        assert_eq!(approvals(&said), 0, "{text}");
+        assert_eq!(store.count(ROWS), rows, "{text}");
+        assert_eq!(store.event(&delete("12:40:25", "c1", FIRST))["decision"], "block", "{text}");
+    }
+}
+
+#[test]
+fn after_its_time_a_yes_asks_again_and_runs_nothing() {
+    let store = Store::file("kira-late");
+    asked(&store);
+    let late = store.event(&answer("13:40:06", "Да", "werserk"));
+    assert_eq!((approvals(&late), &late["decision"]), (0, &json!("block")));
+    assert_eq!(late["trips"][0]["reason"], "confirmation_expired");
+    assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
+    assert_eq!(store.event(&delete("13:40:10", "c1", FIRST))["decision"], "block");
+    let put = store.event(&question("13:41:00"));
+    assert_eq!(put["state"], "awaiting_confirmation");
+    assert_eq!(store.count(ROWS), 1, "it is asked again");
+    assert_eq!(approvals(&store.event(&answer("13:41:10", "Да", "werserk"))), 1);
+}
+
+#[test]
+fn somebody_elses_yes_is_refused() {
+    let store = Store::file("kira-else");
+    asked(&store);
+    let other = store.event(&answer("12:40:20", "Да", "varya"));
+    assert_eq!((approvals(&other), &other["decision"]), (0, &json!("block")));
+    assert_eq!((&other["state"], store.count(ROWS)), (&json!("awaiting_confirmation"), 1));
+    assert_eq!(approvals(&store.event(&answer("12:40:30", "Да", "werserk"))), 1);
+}
+
+#[test]
+fn a_row_that_was_deleted_by_hand_is_a_plan_taken_back() {
+    let store = Store::file("kira-deleted");
+    asked(&store);
+    store.sql().execute("DELETE FROM session_state", []).unwrap();
+    assert_eq!(approvals(&store.event(&answer("12:40:20", "Да", "werserk"))), 0);
+    assert_eq!(store.event(&delete("12:40:21", "c1", FIRST))["decision"], "block");
+}
+
+#[test]
+fn a_row_that_was_changed_by_hand_is_set_aside() {
+    let changes = [
+        ("plan", "UPDATE session_state SET pending_plan = replace(pending_plan, 'cfb2cc5f', '00000000')"),
+        ("nonsense", "UPDATE session_state SET pending_plan = '[{'"),
+        ("requester", "UPDATE session_state SET requester = 'varya'"),
+        ("expiry", "UPDATE session_state SET expires_at = '2099-01-01 00:00:00'"),
+    ];
+    for (name, change) in changes {
+        let store = Store::file(&format!("kira-changed-{name}"));
+        asked(&store);
+        assert_eq!(store.sql().execute(change, []).unwrap(), 1);
+        let status = store.json(&["status", CHAT]);
+        assert!(status["pending"]["set_aside"].is_string(), "{name}: {status}");
+        let yes = store.event(&answer("12:40:20", "Да", "werserk"));
+        assert_eq!((approvals(&yes), &yes["state"]), (0, &json!("running")), "{name}");
+        assert_eq!(store.count("SELECT count(*) FROM session_state"), 0, "{name}");
+        assert_eq!(store.count("SELECT count(*) FROM flyball_set_aside"), 1, "{name}");
+        assert_eq!(store.event(&delete("12:40:21", "c1", FIRST))["decision"], "block", "{name}");
+    }
+}
+
+/// The lines of a history. Where only some events have a time, the others get their neighbour's: stamping them with
+/// the present would put years between two events. Histories without any time are stamped on arrival.
+fn lines_of(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut events: Vec<Value> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    if events.iter().all(|event| event["at"].is_null()) || events.iter().all(|event| !event["at"].is_null()) {
+        return text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    }
+    let mut at = events.iter().find(|event| !event["at"].is_null()).unwrap()["at"].clone();
+    for event in &mut events {
+        if event["at"].is_null() {
+            event["at"] = at.clone();
+        }
+        at = event["at"].clone();
+    }
+    events.iter().map(Value::to_string).collect()
+}
+
+/// Decisions with a process for every event.
+fn one_by_one(dir: &Path, url: &str, file: &Path) -> Vec<String> {
+    lines_of(file)
+        .iter()
+        .map(|line| {
+            let run = flyball(dir, &["observe", "--store", url], line.as_bytes(), &[]);
+            assert_eq!(run.err, "", "{}", file.display());
+            run.out.trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// Does the same for all histories, a few at a time.
+fn all_histories(check: impl Fn(&Path) + Sync) {
+    let files: Vec<PathBuf> = histories("guards").into_iter().chain(histories("seeds")).collect();
+    assert!(files.len() >= 36);
+    let queue = Mutex::new(files.into_iter());
+    let next = || queue.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(file) = next() {
+                    check(&file);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_process_for_every_event_decides_as_recorded() {
+    all_histories(|file| {
+        let name = file.file_stem().unwrap().to_string_lossy();
+        let dir = folder(&format!("single-{name}"));
+        assert_eq!(one_by_one(&dir, "sqlite:one.db", file), recorded(file), "{name}");
+    });
+}
+
+#[test]
+fn on_a_server_a_process_for_every_event_decides_as_recorded() {
+    let Ok(server) = std::env::var("FLYBALL_TEST_POSTGRES") else {
+        println!("skipped: FLYBALL_TEST_POSTGRES names no server");
+        return;
+    };
+    let psql = |command: &str| {
+        let run = Command::new("psql").args([&server, "-qc", command]).output().expect("psql");
+        assert!(run.status.success(), "{command}: {}", String::from_utf8_lossy(&run.stderr));
+    };
+    all_histories(|file| {
+        let name = file.file_stem().unwrap().to_string_lossy();
+        let database = format!("flyball_cli_{}_{}", std::process::id(), name.replace('-', "_"));
+        psql(&format!("CREATE DATABASE {database}"));
+        let (before, after) = server.split_once("://").expect("an address");
+        let host = after.split(['/', '?']).next().unwrap_or(after);
+        let dir = folder(&format!("server-{name}"));
+        let decisions = one_by_one(&dir, &format!("{before}://{host}/{database}"), file);
+        psql(&format!("DROP DATABASE {database} WITH (FORCE)"));
+        assert_eq!(decisions, recorded(file), "{name}");
+    });
+}
+
+#[test]
+fn a_piped_file_is_committed_in_groups_and_answered_in_order() {
+    let store = Store::file("groups");
+    let lines: Vec<String> = (1..=1000)
+        .map(|n| match n {
+            500 => "nonsense".to_owned(),
+            _ => json!({"type": "user.message", "session": format!("s{}", n % 3), "text": n.to_string()})
+                .to_string(),
+        })
+        .collect();
+    let answers = store.observe(&lines.join("\n"));
+    assert_eq!(answers.len(), 1000);
+    assert_eq!(answers[499]["error"]["code"], "broken_line");
+    assert_eq!(answers[499]["error"]["place"], "<stdin>:500");
+    assert_eq!((&answers[997]["session"], &answers[997]["seq"]), (&json!("s2"), &json!(332)));
+    // A group is one change of each session in it.
+    let changes = store.count("SELECT sum(rev) FROM flyball_sessions");
+    assert!(changes < 300, "{changes} changes for 999 events");
+    assert_eq!(store.count("SELECT count(*) FROM flyball_events"), 999);
+}
+
+#[test]
+fn a_caller_who_waits_for_each_answer_gets_it() {
+    use std::io::{BufRead, BufReader, Write};
+    let dir = folder("lock-step");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+        .args(["observe", "--store"])
+        .current_dir(&dir)
+        .env_clear()
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ask = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    for n in 1..=5 {
+        // A blank line behind the event must not make it wait for the next.
+        writeln!(ask, "{}\n", json!({"type": "user.message", "text": n.to_string()})).unwrap();
+        ask.flush().unwrap();
+        let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["seq"], n);
+    }
+    drop(ask);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn without_a_store_nothing_is_written() {
+    let dir = folder("nothing-kept");
+    let line = br#"{"type":"user.message","text":"hello"}"#;
+    for env in [&[][..], &[("FLYBALL_STORE", "memory:")], &[("FLYBALL_STORE", "")]] {
+        let run = flyball(&dir, &["observe"], line, env);
+        assert_eq!((run.code, run.err.as_str()), (0, ""));
+        assert!(run.out.contains(r#""seq":1"#));
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "only .git");
+    // The environment names a store as the flag does.
+    let run = flyball(&dir, &["observe"], line, &[("FLYBALL_STORE", "sqlite:e.db")]);
+    assert!(run.out.contains(r#""seq":1"#) && dir.join("e.db").is_file());
+    let run = flyball(&dir, &["observe"], line, &[("FLYBALL_STORE", "sqlite:e.db")]);
+    assert!(run.out.contains(r#""seq":2"#), "{}", run.out);
+}
+
+#[test]
+fn the_projects_own_store_is_found_from_below_and_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let store = Store::own("private");
+    store.event(r#"{"type":"user.message","text":"hello"}"#);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&store.folder.join(".flyball")), mode(&store.path())), (0o700, 0o600));
+    let below = store.folder.join("deep/below");
+    std::fs::create_dir_all(&below).unwrap();
+    let run = flyball(&below, &["observe", "--store"], br#"{"type":"user.message","text":"hi"}"#, &[]);
+    assert!(run.out.contains(r#""seq":2"#), "{}", run.out);
+    let run = flyball(&below, &["list", "--json"], b"", &[]);
+    assert!(run.out.contains(r#""events":2"#), "{}{}", run.out, run.err);
+}
+
+#[test]
+fn a_redelivered_id_gets_its_answer_and_another_body_is_a_conflict() {
+    let store = Store::file("ids");
+    let first = store.event(r#"{"type":"user.message","id":"m1","text":"one"}"#);
+    assert_eq!(store.event(r#"{"type":"user.message","id":"m1","text":"one"}"#), first);
+    let other = store.event(r#"{"type":"user.message","id":"m1","text":"two"}"#);
+    assert_eq!(other["error"]["code"], "event_conflict");
+    assert_eq!(store.event(r#"{"type":"user.message","id":"m2","text":"three"}"#)["seq"], 2);
+}
