@@ -1,7 +1,7 @@
 //! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
 
 use super::Fault;
-use super::load::{self, number};
+use super::load::{self, Numbers};
 use super::rows::stored;
 use crate::journal::{Appended, Errand, PendingRow, Unit};
 use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
@@ -10,22 +10,22 @@ use rusqlite::{Connection, OptionalExtension, params};
 type Outcome<T> = Result<T, Fault>;
 
 /// Writes all units that are not stale.
-pub(super) fn units(sql: &Connection, units: &[Unit]) -> Outcome<Vec<Appended>> {
+pub(super) fn units(sql: &Connection, numbers: &Numbers, units: &[Unit]) -> Outcome<Vec<Appended>> {
     let newest = "SELECT coalesce(max(pos), 0) FROM flyball_events";
     let mut position: i64 = sql.prepare_cached(newest)?.query_row([], |row| row.get(0))?;
-    units.iter().map(|unit| write(sql, unit, &mut position)).collect()
+    units.iter().map(|unit| write(sql, numbers, unit, &mut position)).collect()
 }
 
-fn write(sql: &Connection, unit: &Unit, position: &mut i64) -> Outcome<Appended> {
+fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -> Outcome<Appended> {
     // With several sessions in one unit, a stale one must take the others back with it.
     let several = unit.changes.len() > 1;
     if several {
         sql.prepare_cached("SAVEPOINT unit")?.execute([])?;
     }
-    let mut numbers = Vec::with_capacity(unit.changes.len());
+    let mut found = Vec::with_capacity(unit.changes.len());
     for change in &unit.changes {
-        match fence(sql, change)? {
-            Ok(no) => numbers.push(no),
+        match fence(sql, numbers, change)? {
+            Ok(no) => found.push(no),
             Err(refused) => {
                 if several {
                     sql.prepare_cached("ROLLBACK TO unit")?.execute([])?;
@@ -35,7 +35,7 @@ fn write(sql: &Connection, unit: &Unit, position: &mut i64) -> Outcome<Appended>
             }
         }
     }
-    for (change, no) in unit.changes.iter().zip(numbers) {
+    for (change, no) in unit.changes.iter().zip(found) {
         rest(sql, change, no, position)?;
     }
     if several {
@@ -45,9 +45,9 @@ fn write(sql: &Connection, unit: &Unit, position: &mut i64) -> Outcome<Appended>
 }
 
 /// Moves the head, if it still stands where the writer saw it.
-fn fence(sql: &Connection, change: &Change) -> Outcome<Result<i64, Appended>> {
+fn fence(sql: &Connection, numbers: &Numbers, change: &Change) -> Outcome<Result<i64, Appended>> {
     let head = &change.head;
-    let known = number(sql, &head.session)?;
+    let known = numbers.of(sql, &head.session)?;
     let Some(no) = known else {
         return if change.new { insert(sql, head, change.epoch).map(Ok) } else { Ok(Err(Appended::Stale)) };
     };
@@ -83,8 +83,10 @@ fn fence(sql: &Connection, change: &Change) -> Outcome<Result<i64, Appended>> {
         return Ok(Ok(no));
     }
     let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
-    let epoch: i64 = sql.prepare_cached(epoch)?.query_row([no], |row| row.get(0))?;
-    Ok(Err(if epoch == stored(change.epoch) { Appended::Stale } else { Appended::Fenced }))
+    let epoch: Option<i64> = sql.prepare_cached(epoch)?.query_row([no], |row| row.get(0)).optional()?;
+    numbers.forget(&head.session);
+    let fenced = epoch.is_some_and(|epoch| epoch != stored(change.epoch));
+    Ok(Err(if fenced { Appended::Fenced } else { Appended::Stale }))
 }
 
 /// A session that is not in the store yet.

@@ -5,6 +5,8 @@ use super::rows::{self, HEAD, PENDING, RECORD, read, stored};
 use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow};
 use crate::record::{Head, Loaded, Record, state_sum};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Outcome<T> = Result<T, Fault>;
 
@@ -26,6 +28,49 @@ pub(super) fn all<T>(
         list.push(read(row)?);
     }
     Ok(list)
+}
+
+/// The numbers of sessions that were looked up, so that a session at work is not looked up for every event. One that
+/// was pruned and made anew has another number; its old one leads nowhere, and the fence of an append tells.
+#[derive(Debug, Default)]
+pub(super) struct Numbers(Mutex<BTreeMap<String, i64>>);
+
+/// How many numbers are kept; then the list begins anew.
+const NUMBERS: usize = 10_000;
+
+impl Numbers {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, i64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a session, looked up if need be.
+    pub(super) fn of(&self, sql: &Connection, session: &str) -> Outcome<Option<i64>> {
+        let known = self.all().get(session).copied();
+        if known.is_some() { Ok(known) } else { self.look_up(sql, session) }
+    }
+
+    /// The number of a session as it is now.
+    pub(super) fn look_up(&self, sql: &Connection, session: &str) -> Outcome<Option<i64>> {
+        let found = number(sql, session)?;
+        let mut all = self.all();
+        match found {
+            Some(no) => {
+                if all.len() >= NUMBERS {
+                    all.clear();
+                }
+                all.insert(session.to_owned(), no);
+            }
+            None => {
+                all.remove(session);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What was known of a session is wrong.
+    pub(super) fn forget(&self, session: &str) {
+        self.all().remove(session);
+    }
 }
 
 /// The number under which a session's rows are found.
@@ -68,7 +113,8 @@ pub(super) fn head(sql: &Connection, session: &str) -> Outcome<Option<(i64, Head
 }
 
 /// A session as it was stored last.
-pub(super) fn load(sql: &Connection, session: &str) -> Outcome<Option<Loaded>> {
+pub(super) fn load(sql: &Connection, numbers: &Numbers, session: &str) -> Outcome<Option<Loaded>> {
+    numbers.look_up(sql, session)?;
     let Some((no, head)) = head(sql, session)? else { return Ok(None) };
     let state = snapshot(sql, no, &head)?;
     let tail = between(sql, no, session, head.snapshot.saturating_add(1), head.seq)?;
@@ -132,19 +178,27 @@ pub(super) fn records(sql: &Connection, session: &str, from: u64, to: u64) -> Ou
 }
 
 /// What an event id was answered with.
-pub(super) fn find(sql: &Connection, session: &str, id: &str) -> Outcome<Option<Answered>> {
-    let Some(no) = number(sql, session)? else { return Ok(None) };
-    let columns = "SELECT no, id, seq, body, verdict, status, sum FROM flyball_ids WHERE no = ?1";
-    let exact = format!("{columns} AND id = ?2");
+pub(super) fn find(
+    sql: &Connection,
+    numbers: &Numbers,
+    session: &str,
+    id: &str,
+) -> Outcome<Option<Answered>> {
+    let Some(no) = numbers.of(sql, session)? else { return Ok(None) };
+    // As with names: a damaged entry would stand right here, so the entries on both sides are checked before a miss
+    // is believed. The first one is the id itself, if it is there.
+    let before = "SELECT no, id, seq, body, verdict, status, sum FROM flyball_ids WHERE no = ?1 AND id <= ?2
+                  ORDER BY id DESC LIMIT 1";
+    let after = "SELECT no, id, seq, body, verdict, status, sum FROM flyball_ids WHERE no = ?1 AND id > ?2
+                 ORDER BY id ASC LIMIT 1";
     let read_entry = |row: &Row<'_>| id_entry(row, session, no);
-    if let Some((_, found)) = all(sql, &exact, params![no, id], read_entry)?.pop() {
-        let text = between(sql, no, session, found.seq, found.seq)?.pop();
-        return Ok(Some(Answered { decision: text.map(|record| record.decision), ..found }));
+    if let Some((found, answered)) = all(sql, before, params![no, id], read_entry)?.pop()
+        && found == id
+    {
+        let text = between(sql, no, session, answered.seq, answered.seq)?.pop();
+        return Ok(Some(Answered { decision: text.map(|record| record.decision), ..answered }));
     }
-    // As with names: a damaged entry would stand right here.
-    for beside in [" AND id < ?2 ORDER BY id DESC LIMIT 1", " AND id > ?2 ORDER BY id ASC LIMIT 1"] {
-        all(sql, &format!("{columns}{beside}"), params![no, id], read_entry)?;
-    }
+    all(sql, after, params![no, id], read_entry)?;
     Ok(None)
 }
 

@@ -64,6 +64,7 @@ pub struct Sqlite {
     probe: Probe,
     inner: Mutex<Inner>,
     turns: turn::Turns,
+    numbers: load::Numbers,
 }
 
 #[derive(Debug)]
@@ -93,6 +94,7 @@ impl Sqlite {
             probe: options.probe,
             inner: Mutex::new(Inner { connection, broken: false }),
             turns,
+            numbers: load::Numbers::default(),
         };
         store.prepare(options.sync, options.existing)?;
         Ok(store)
@@ -106,6 +108,9 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(64);
         let no_checkpoint = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         connection.set_db_config(no_checkpoint, true).map_err(wrong)?;
+        // The same plan for the same statement, whatever is bound to it: nothing is prepared twice.
+        let stable_plans = rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
+        connection.set_db_config(stable_plans, true).map_err(wrong)?;
         // Reading the schema first: a file that is no database, or too new, is left exactly as it is.
         let known = schema::version(connection).map_err(|error| self.trouble(&error))?;
         schema::acceptable(known)?;
@@ -238,15 +243,15 @@ impl Journal for Sqlite {
     }
 
     fn load(&self, session: &str) -> Result<Option<Loaded>> {
-        self.read(|sql| load::load(sql, session))
+        self.read(|sql| load::load(sql, &self.numbers, session))
     }
 
     fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
-        self.write(|sql| append::units(sql, units))
+        self.write(|sql| append::units(sql, &self.numbers, units))
     }
 
     fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {
-        self.read(|sql| load::find(sql, session, id))
+        self.read(|sql| load::find(sql, &self.numbers, session, id))
     }
 
     fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>> {
@@ -317,7 +322,7 @@ impl Desk for Sqlite {
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>> {
-        self.read(|sql| verify::all_rows(sql, progress))
+        self.read(|sql| verify::all_rows(sql, &self.numbers, progress))
     }
 
     fn engine(&self) -> Result<String> {

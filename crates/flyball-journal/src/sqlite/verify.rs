@@ -1,7 +1,7 @@
 //! Reads the whole store and says what is damaged.
 
 use super::Fault;
-use super::load::{all, find, load};
+use super::load::{Numbers, all, find, load};
 use super::rows::{self, RECORD};
 use crate::record::Chain;
 use rusqlite::{Connection, params};
@@ -10,16 +10,20 @@ use rusqlite::{Connection, params};
 const STEP: u64 = 10_000;
 
 /// Every row, its checksum and its chain.
-pub(super) fn all_rows(sql: &Connection, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, Fault> {
+pub(super) fn all_rows(
+    sql: &Connection,
+    numbers: &Numbers,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<String>, Fault> {
     let mut wrong = Vec::new();
     let mut seen = 0;
     let sessions = all(sql, "SELECT no, session FROM flyball_sessions ORDER BY no", [], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
     })?;
     for (no, session) in sessions {
-        note(&mut wrong, load(sql, &session).map(|_| ()))?;
+        note(&mut wrong, load(sql, numbers, &session).map(|_| ()))?;
         note(&mut wrong, events(sql, no, &session, &mut seen, progress))?;
-        note(&mut wrong, ids(sql, no, &session))?;
+        note(&mut wrong, ids(sql, numbers, no, &session))?;
     }
     Ok(wrong)
 }
@@ -67,12 +71,12 @@ fn events(
     Ok(())
 }
 
-fn ids(sql: &Connection, no: i64, session: &str) -> Result<(), Fault> {
+fn ids(sql: &Connection, numbers: &Numbers, no: i64, session: &str) -> Result<(), Fault> {
     let listed = all(sql, "SELECT id, seq FROM flyball_ids WHERE no = ?1", params![no], |row| {
         Ok((row.get::<_, String>(0)?, rows::read(row.get(1)?)))
     })?;
     for (id, seq) in listed {
-        match find(sql, session, &id)? {
+        match find(sql, numbers, session, &id)? {
             Some(found) if found.seq == seq => {}
             _ => return Err(Fault::Damaged(format!("an id of session '{session}' is not found again"))),
         }
