@@ -3,6 +3,7 @@
 use crate::fail::Failure;
 use crate::input::Lines;
 use crate::words::line;
+use flyball::policy::Policy;
 use flyball::{Event, Kind};
 use flyball_journal::{Desk, Record};
 use serde::Serialize;
@@ -39,10 +40,11 @@ struct Cursor {
 /// Fetches the events with these numbers, by session.
 pub(crate) fn collect(
     path: &Path,
+    policy: &Policy,
     wanted: &BTreeMap<String, BTreeSet<u64>>,
 ) -> Result<BTreeMap<String, Vec<Line>>, Failure> {
     let mut cursors: BTreeMap<String, Cursor> = BTreeMap::new();
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open(path)?.behind(policy)?;
     while let Some(event) = lines.next_event()? {
         let Ok(event) = event else { continue };
         let Some(numbers) = wanted.get(&event.session) else { continue };

@@ -3,9 +3,11 @@
 use crate::clock;
 use crate::fail::Failure;
 use flyball::limits::EVENT_BYTES;
+use flyball::policy::Policy;
 use flyball::{Code, Error, Event};
-use flyball_journal::Incoming;
+use flyball_journal::{Door, Incoming};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
@@ -21,6 +23,7 @@ pub(crate) struct Lines {
     line: u64,
     buffer: Vec<u8>,
     bar: Bar,
+    door: Door,
 }
 
 /// A progress bar that shows itself only when there is something to wait for.
@@ -87,7 +90,14 @@ impl Lines {
 
     fn from_reader(name: &str, reader: Box<dyn Read>, total: u64) -> Self {
         let reader = BufReader::with_capacity(1 << 16, reader);
-        Lines { name: name.to_owned(), reader, line: 0, buffer: Vec::new(), bar: Bar::new(total) }
+        let door = Door::default();
+        Lines { name: name.to_owned(), reader, line: 0, buffer: Vec::new(), bar: Bar::new(total), door }
+    }
+
+    /// Takes out of each line what looks like a secret, as the policy wants it.
+    pub(crate) fn behind(mut self, policy: &Policy) -> Result<Self, Failure> {
+        self.door = Door::new(&policy.journal).map_err(|error| Failure::at("", &error))?;
+        Ok(self)
     }
 
     /// The file and line that was read last.
@@ -148,8 +158,17 @@ impl Lines {
                 ))));
             }
             if !self.buffer.is_empty() {
+                self.redact();
                 return Ok(Some(Ok(())));
             }
+        }
+    }
+
+    /// A line that is not UTF-8 is refused later, and shown to nobody.
+    fn redact(&mut self) {
+        let clean = std::str::from_utf8(&self.buffer).map(|text| self.door.clean(text));
+        if let Ok(Cow::Owned(clean)) = clean {
+            self.buffer = clean.into_bytes();
         }
     }
 

@@ -3,6 +3,7 @@
 mod args;
 mod clock;
 mod commands;
+mod deliver;
 mod evidence;
 mod fail;
 mod input;

@@ -7,7 +7,7 @@ use crate::fail::Failure;
 use crate::load;
 use crate::words::{line, typed};
 use flyball::policy::Policy;
-use flyball::{Preset, State};
+use flyball::{PolicySource, Preset, State};
 use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Refusal, StoreError, Trouble, Which};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -117,10 +117,22 @@ pub(crate) fn for_name(args: &StoreArgs, name: &Path) -> Result<Arc<dyn Desk>, F
     Ok(desk)
 }
 
-/// A recorder over the store that a person means.
-pub(crate) fn recorder(who: &Who) -> Result<Recorder, Failure> {
-    let source = load::source(&who.policy, Preset::Agent)?;
-    Ok(Recorder::new(open(&who.store)?, source, RecorderOptions::default()))
+/// A recorder over the store that a person means, under the policy that the session was last decided under: a person's
+/// word must not change the rules. Only a policy named on the command line does.
+pub(crate) fn recorder(who: &Who, session: &str) -> Result<Recorder, Failure> {
+    let desk = open(&who.store)?;
+    let own = load::source(&who.policy, Preset::Agent)?;
+    let named = who.policy.policy.is_some() || who.policy.preset.is_some() || !who.policy.set.is_empty();
+    let kept = if named { None } else { kept(desk.as_ref(), session)? };
+    let source = kept.map_or_else(|| own.clone(), |kept| kept.with_journal(&own.base().journal));
+    Ok(Recorder::new(desk, source, RecorderOptions::default()))
+}
+
+/// The policy that a session was last decided under.
+fn kept(desk: &dyn Desk, session: &str) -> Result<Option<PolicySource>, Failure> {
+    let Some(loaded) = desk.load(session)? else { return Ok(None) };
+    let Some(text) = desk.policy(&loaded.head.policy)? else { return Ok(None) };
+    Ok(Some(PolicySource::from_json(&text).map_err(|error| Failure::at("", &error))?))
 }
 
 /// A session that must be in the store: its state, and the policy that it is under.

@@ -3,6 +3,7 @@
 use crate::redact::Redactor;
 use flyball::policy::JournalPolicy;
 use flyball::{Code, Error, Event};
+use std::borrow::Cow;
 
 /// Where events come in: secrets are taken out before anything else sees the line.
 #[derive(Debug, Default)]
@@ -35,15 +36,15 @@ impl Door {
     /// # Errors
     /// If it is not an event.
     pub fn read(&self, line: &str, now: Option<u64>) -> Result<Incoming, Error> {
-        Incoming::read(self.clean(line), now)
+        Incoming::read(self.clean(line).into_owned(), now)
     }
 
     /// A text without what looks like a secret.
     #[must_use]
-    pub fn clean(&self, text: &str) -> String {
+    pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.redactor {
-            Some(redactor) => redactor.clean(text).into_owned(),
-            None => text.to_owned(),
+            Some(redactor) => redactor.clean(text),
+            None => Cow::Borrowed(text),
         }
     }
 }

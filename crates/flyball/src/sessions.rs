@@ -6,7 +6,7 @@ use crate::event::{Event, Kind, Usage, canonical_json};
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::limits::TREE_DEPTH;
-use crate::policy::{Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
+use crate::policy::{JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
 use crate::state::State;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,6 +69,13 @@ impl PolicySource {
             Layer::from_value(origin, layer.get("tree").cloned().unwrap_or_default())
         });
         PolicySource::new(layers.collect(), preset).map_err(|errors| bad_policy(&errors))
+    }
+
+    /// The same source with another `journal` section, which no decision depends on.
+    #[must_use]
+    pub fn with_journal(mut self, journal: &JournalPolicy) -> Self {
+        Arc::make_mut(&mut self.base).journal = journal.clone();
+        self
     }
 
     /// The policy of sessions that bring nothing of their own.

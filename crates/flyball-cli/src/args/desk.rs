@@ -197,11 +197,16 @@ pub(crate) struct Outbox {
     /// Only what waits for its time.
     #[arg(long)]
     pub(crate) waiting: bool,
+    /// Perform now what is due.
+    #[arg(long)]
+    pub(crate) deliver: bool,
     /// Try this one again.
     #[arg(long, value_name = "KEY")]
     pub(crate) retry: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,6 +4,7 @@
 
 use crate::args::{Release, Reply, Send, Stop, Who};
 use crate::clock;
+use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
 use crate::store;
@@ -11,7 +12,7 @@ use crate::telling::{Plan, next, print_next, print_steps};
 use crate::words::{line, plural, typed};
 use flyball::policy::Policy;
 use flyball::{Decision, Effect, State, Status, Verdict};
-use flyball_journal::{Incoming, Recorder};
+use flyball_journal::{Door, Recorder};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -28,7 +29,7 @@ struct Word<'a> {
 
 impl<'a> Word<'a> {
     fn open(who: &'a Who, session: &'a str, by: Option<&str>) -> Result<Self, Failure> {
-        let recorder = store::recorder(who)?;
+        let recorder = store::recorder(who, session)?;
         let (state, policy) = store::session(&recorder, session)?;
         let plan = Plan::of(recorder.journal().as_ref(), session, &state)?;
         Ok(Word { session, who, recorder, by: person(by), state, policy, plan })
@@ -41,9 +42,11 @@ impl<'a> Word<'a> {
             fields.insert("by".to_owned(), json!(self.by));
             fields.retain(|_, value| !value.is_null());
         }
-        let event =
-            Incoming::read(event.to_string(), clock::now()).map_err(|error| Failure::at("", &error))?;
+        let wrong = |error: flyball::Error| Failure::at("", &error);
+        let door = Door::new(&self.recorder.policy().journal).map_err(wrong)?;
+        let event = door.read(&event.to_string(), clock::now()).map_err(wrong)?;
         let decision = self.recorder.submit(event)?;
+        Deliveries::start(&self.recorder).finish();
         (self.state, self.policy) = store::session(&self.recorder, self.session)?;
         Ok(decision)
     }

@@ -102,8 +102,10 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
 }
 
 fn from_file(args: &Explain) -> Result<Exit, Failure> {
-    let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
-    let mut lines = Lines::open(&args.file)?;
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let mut lines = Lines::open(&args.file)?.behind(source.base())?;
+    let base = std::sync::Arc::clone(source.base());
+    let mut sessions = Sessions::new(source);
     let mut cases: BTreeMap<String, Case> = BTreeMap::new();
     let wanted = |name: &str| args.session.as_deref().is_none_or(|session| session == name);
     fold(&mut lines, &mut sessions, |decision, _| {
@@ -123,7 +125,7 @@ fn from_file(args: &Explain) -> Result<Exit, Failure> {
             Some((name.clone(), case.trip()?.evidence.events.iter().copied().collect()))
         })
         .collect();
-    let evidence = collect(&args.file, &rests_on)?;
+    let evidence = collect(&args.file, &base, &rests_on)?;
     let mut out = std::io::stdout().lock();
     let mut stopped = false;
     for (name, case) in &cases {

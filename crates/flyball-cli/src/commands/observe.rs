@@ -5,6 +5,7 @@
 //! an `error` object, so that a caller who waits for an answer to each line never hangs.
 
 use crate::args::Observe;
+use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
     let address = store::named(args.store.as_deref())?.unwrap_or(Address::Memory);
     let recorder = Recorder::new(address.open()?, source, RecorderOptions::default());
-    let mut lines = Lines::open(Path::new("-"))?;
+    let mut lines = Lines::open(Path::new("-"))?.behind(recorder.policy())?;
+    let deliveries = Deliveries::start(&recorder);
     let mut tally = Tally::default();
     let mut errors = 0_u64;
     loop {
@@ -63,7 +65,9 @@ pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(out.as_bytes())?;
         stdout.flush()?;
+        deliveries.nudge();
     }
+    deliveries.finish();
     Ok(if errors > 0 { Exit::Error } else { tally.exit() })
 }
 

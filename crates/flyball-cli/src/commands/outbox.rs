@@ -2,12 +2,15 @@
 
 use crate::args::Outbox;
 use crate::fail::{Exit, Failure};
+use crate::load;
 use crate::store;
 use crate::telling::print_next;
 use crate::words::{ago, line, plural, table, typed};
-use flyball_journal::{Desk, Errand, ErrandState};
+use flyball::Preset;
+use flyball_journal::{Courier, Desk, Errand, ErrandState, Probe};
 use serde_json::json;
 use std::io::Write;
+use std::sync::Arc;
 
 /// How many errands are shown.
 const SHOWN: usize = 200;
@@ -17,6 +20,9 @@ pub(crate) fn run(args: &Outbox) -> Result<Exit, Failure> {
     let desk = store::open(&args.store)?;
     if let Some(key) = &args.retry {
         return retry(desk.as_ref(), key, args);
+    }
+    if args.deliver {
+        return deliver(desk, args);
     }
     let both = args.dead == args.waiting;
     let mut errands: Vec<Errand> = Vec::new();
@@ -47,6 +53,21 @@ pub(crate) fn run(args: &Outbox) -> Result<Exit, Failure> {
     );
     writeln!(out, "{}", plural(errands.len() as u64, "errand"))?;
     print_next(&mut out, &[next], &args.store)?;
+    Ok(Exit::Done)
+}
+
+/// Performs what is due, once each.
+fn deliver(desk: Arc<dyn Desk>, args: &Outbox) -> Result<Exit, Failure> {
+    let policy = load::source(&args.policy, Preset::Agent)?;
+    let courier = Courier::new(desk, &policy.base().journal, Probe::default());
+    let told = courier.deliver(SHOWN)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", json!(told))?;
+    } else {
+        writeln!(out, "{} done, {} to be tried again, {} given up", told.done, told.again, told.dead)?;
+        print_next(&mut out, &["flyball outbox".to_owned()], &args.store)?;
+    }
     Ok(Exit::Done)
 }
 

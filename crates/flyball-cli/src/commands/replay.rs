@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
 }
 
 fn file(path: &std::path::Path, source: &PolicySource, json: bool) -> Result<Exit, Failure> {
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open(path)?.behind(source.base())?;
     let mut sessions = Sessions::new(source.clone());
     let mut tally = Tally::default();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());

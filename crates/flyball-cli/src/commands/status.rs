@@ -89,7 +89,7 @@ fn need(desk: &dyn Desk, head: &Head) -> Result<String, Failure> {
 }
 
 fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
-    let recorder = store::recorder(&args.who)?;
+    let recorder = store::recorder(&args.who, name)?;
     let desk = recorder.journal().as_ref();
     let (state, policy) = store::session(&recorder, name)?;
     let report = state.report(&policy);
