@@ -210,6 +210,15 @@ pub trait Journal: Send + Sync {
     /// If it cannot be read, or the rows around it are damaged.
     fn find(&self, session: &str, id: &str) -> Result<Option<Answered>>;
 
+    /// As [`Journal::find`], but only among the events that the last snapshot covers: the recorder knows the ids of the
+    /// events after it from the session itself.
+    ///
+    /// # Errors
+    /// As [`Journal::find`].
+    fn find_covered(&self, session: &str, id: &str) -> Result<Option<Answered>> {
+        self.find(session, id)
+    }
+
     /// The events of a session with numbers `from..=to`, oldest first; pruned ones are left out.
     ///
     /// # Errors
@@ -275,6 +284,15 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// If it cannot be asked.
     fn now(&self) -> Result<u64>;
+
+    /// Makes sure that what was read is on the disk, before somebody is told that it is. A writer that died between
+    /// writing and syncing leaves a commit that can be read, but that a power loss would still take.
+    ///
+    /// # Errors
+    /// If it cannot be synced.
+    fn harden(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Which sessions are asked for.

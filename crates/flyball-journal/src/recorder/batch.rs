@@ -81,18 +81,31 @@ impl Recorder {
                 *place = Some(with);
             }
         };
+        // What the store refused will be sent again: nothing of its session may overtake it.
+        let mut held: BTreeMap<String, StoreError> = BTreeMap::new();
         for &index in open {
             let Some(event) = events.get(index) else { continue };
             let session = event.event.session.clone();
+            if let Some(error) = held.get(&session) {
+                answer(index, Err(error.clone().into()));
+                continue;
+            }
             match self.take(cache, &mut work, event) {
-                Ok(Folded::Known(decision)) => answer(index, Ok(decision)),
+                Ok(Folded::Known(decision)) => {
+                    answer(index, self.journal.harden().map(|()| decision).map_err(Refusal::Store));
+                }
                 Ok(Folded::Again(decision)) => {
                     work.waiting.push(Waiting { index, session, decision, nonce: None });
                 }
                 Ok(Folded::New(decision, nonce)) => {
                     work.waiting.push(Waiting { index, session, decision, nonce: Some(nonce) });
                 }
-                Err(refusal) => answer(index, Err(refusal)),
+                Err(refusal) => {
+                    if let Refusal::Store(error) = &refusal {
+                        held.insert(session, error.clone());
+                    }
+                    answer(index, Err(refusal));
+                }
             }
         }
         if work.drafts.is_empty() {
@@ -150,6 +163,16 @@ impl Recorder {
         if work.reconciled.insert(name.clone()) {
             self.reconcile(cache, work, name, event.event.at)?;
         }
+        if let Some(id) = &event.event.id
+            && let Some(record) = work.drafts.get(name).and_then(|draft| draft.by_id(&id.id))
+        {
+            // Sent twice in one batch; the session itself remembers only the newest.
+            return if record.body == id.body.number() {
+                Ok(Folded::Again(whole(&record.decision).ok_or_else(|| unreadable(name))?))
+            } else {
+                Err(conflict(record.seq).into())
+            };
+        }
         if let Some(known) = self.known(cache, &event.event)? {
             return Ok(Folded::Known(known));
         }
@@ -163,16 +186,11 @@ impl Recorder {
         if !long {
             return Ok(None);
         }
-        let Some(found) = self.journal.find(&event.session, &id.id)? else { return Ok(None) };
+        let Some(found) = self.journal.find_covered(&event.session, &id.id)? else { return Ok(None) };
         if found.body != id.body.number() {
-            return Err(Refusal::Event(Error::new(
-                Code::EventConflict,
-                format!("this id was used before, by event {} of the session, with another body", found.seq),
-                "give every event an id of its own; send the same body when you send it again",
-            )));
+            return Err(conflict(found.seq).into());
         }
-        let whole = found.decision.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        Ok(Some(whole.unwrap_or_else(|| Decision {
+        Ok(Some(found.decision.as_deref().and_then(whole).unwrap_or_else(|| Decision {
             session: event.session.clone(),
             seq: found.seq,
             decision: found.verdict,
@@ -240,11 +258,11 @@ impl Recorder {
     fn again(&self, work: &Work, name: &str, decision: Decision) -> Result<Folded, Refusal> {
         let draft = work.drafts.get(name);
         if let Some(text) = draft.and_then(|draft| draft.answered(decision.seq)) {
-            return Ok(Folded::Again(serde_json::from_str(text).unwrap_or(decision)));
+            return Ok(Folded::Again(whole(text).unwrap_or(decision)));
         }
         let stored = self.journal.records(name, decision.seq, decision.seq)?.pop();
-        let whole = stored.and_then(|record| serde_json::from_str(&record.decision).ok());
-        Ok(Folded::Known(whole.unwrap_or(decision)))
+        let stored = stored.and_then(|record| whole(&record.decision));
+        Ok(Folded::Known(stored.unwrap_or(decision)))
     }
 
     /// The draft of a session, begun if need be.
@@ -309,24 +327,45 @@ impl Recorder {
         answer: &mut impl FnMut(usize, Answer),
     ) -> Vec<usize> {
         let mut again = Vec::new();
+        // As in an attempt: nothing may overtake an event that was refused.
+        let mut held: BTreeSet<String> = BTreeSet::new();
         for entry in waiting {
             if !error.is_unknown() {
                 answer(entry.index, Err(error.clone().into()));
                 continue;
             }
             let seq = entry.decision.seq;
-            match self.journal.records(&entry.session, seq, seq) {
-                Ok(found) => match entry.nonce {
-                    Some(nonce) if found.iter().any(|record| record.nonce == nonce) => {
-                        answer(entry.index, Ok(entry.decision));
-                    }
-                    _ => again.push(entry.index),
-                },
-                Err(_) => answer(entry.index, Err(error.clone().unsure().into())),
+            let read = self.journal.records(&entry.session, seq, seq);
+            match read.and_then(|found| self.journal.harden().map(|()| found)) {
+                Ok(found) if found.iter().any(|record| Some(record.nonce) == entry.nonce) => {
+                    answer(entry.index, Ok(entry.decision));
+                }
+                Ok(_) if !held.contains(&entry.session) => again.push(entry.index),
+                _ => {
+                    answer(entry.index, Err(error.clone().unsure().into()));
+                    held.insert(entry.session);
+                }
             }
         }
         again
     }
+}
+
+fn conflict(seq: u64) -> Error {
+    Error::new(
+        Code::EventConflict,
+        format!("this id was used before, by event {seq} of the session, with another body"),
+        "give every event an id of its own; send the same body when you send it again",
+    )
+}
+
+/// A stored decision.
+fn whole(text: &str) -> Option<Decision> {
+    serde_json::from_str(text).ok()
+}
+
+fn unreadable(session: &str) -> StoreError {
+    StoreError::corrupt(format!("a decision of session '{session}' cannot be read back"))
 }
 
 fn parent_of(cache: &Cache, name: &str) -> Option<String> {

@@ -86,6 +86,11 @@ impl Draft {
         self.records.push(record);
     }
 
+    /// The event of this batch that came with an id.
+    pub(super) fn by_id(&self, id: &str) -> Option<&Record> {
+        self.records.iter().find(|record| record.id.as_deref() == Some(id))
+    }
+
     /// The stored decision of an event of this batch.
     pub(super) fn answered(&self, seq: u64) -> Option<&str> {
         self.records.iter().find(|record| record.seq == seq).map(|record| record.decision.as_str())

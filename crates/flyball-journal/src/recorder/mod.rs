@@ -62,7 +62,7 @@ pub struct RecorderOptions {
 
 impl Default for RecorderOptions {
     fn default() -> Self {
-        RecorderOptions { snapshot_every: 16, hot_sessions: 1024, probe: Probe::default() }
+        RecorderOptions { snapshot_every: 32, hot_sessions: 1024, probe: Probe::default() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
 
 use super::Fault;
-use super::load::{self, Numbers};
-use super::rows::stored;
+use super::load::{self, Numbers, Place};
+use super::rows::{self, stored};
 use crate::journal::{Appended, Errand, PendingRow, Unit};
 use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -22,11 +22,15 @@ fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -
     if several {
         sql.prepare_cached("SAVEPOINT unit")?.execute([])?;
     }
-    let mut found = Vec::with_capacity(unit.changes.len());
+    let mut places = Vec::with_capacity(unit.changes.len());
+    let mut end = *position;
     for change in &unit.changes {
-        match fence(sql, numbers, change)? {
-            Ok(no) => found.push(no),
+        let first = end;
+        end += i64::try_from(change.records.len()).unwrap_or(i64::MAX);
+        match fence(sql, numbers, change, end)? {
+            Ok(before) => places.push((before, first)),
             Err(refused) => {
+                unit.changes.iter().for_each(|change| numbers.forget(&change.head.session));
                 if several {
                     sql.prepare_cached("ROLLBACK TO unit")?.execute([])?;
                     sql.prepare_cached("RELEASE unit")?.execute([])?;
@@ -35,28 +39,52 @@ fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -
             }
         }
     }
-    for (change, no) in unit.changes.iter().zip(found) {
-        rest(sql, change, no, position)?;
+    for (change, (before, first)) in unit.changes.iter().zip(places) {
+        rest(sql, change, &before, first)?;
     }
+    *position = end;
     if several {
         sql.prepare_cached("RELEASE unit")?.execute([])?;
     }
     Ok(Appended::Done)
 }
 
-/// Moves the head, if it still stands where the writer saw it.
-fn fence(sql: &Connection, numbers: &Numbers, change: &Change) -> Outcome<Result<i64, Appended>> {
+/// Moves the head, if it still stands where the writer saw it; the place of its last event will be `end`. Gives the
+/// place before that.
+fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outcome<Result<Place, Appended>> {
     let head = &change.head;
-    let known = numbers.of(sql, &head.session)?;
-    let Some(no) = known else {
-        return if change.new { insert(sql, head, change.epoch).map(Ok) } else { Ok(Err(Appended::Stale)) };
+    let expected = head.rev.wrapping_sub(1);
+    let known = match numbers.of(sql, &head.session)? {
+        Some(place) if place.rev != expected => numbers.look_up(sql, &head.session)?,
+        other => other,
+    };
+    let Some(before) = known else {
+        if !change.new {
+            return Ok(Err(Appended::Stale));
+        }
+        let no = insert(sql, head, change.epoch, if change.records.is_empty() { 0 } else { end })?;
+        return Ok(Ok(Place { no, rev: 0, last: 0 }));
     };
     if change.new {
         return Ok(Err(Appended::Stale));
     }
+    let last = if change.records.is_empty() { before.last } else { end };
+    if update(sql, head, before.no, last, change.epoch)? {
+        numbers.set(&head.session, Place { no: before.no, rev: head.rev, last });
+        return Ok(Ok(before));
+    }
+    let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
+    let epoch: Option<i64> =
+        sql.prepare_cached(epoch)?.query_row([before.no], |row| row.get(0)).optional()?;
+    let fenced = epoch.is_some_and(|epoch| epoch != stored(change.epoch));
+    Ok(Err(if fenced { Appended::Fenced } else { Appended::Stale }))
+}
+
+/// Moves a head; says whether it stood where it must.
+fn update(sql: &Connection, head: &Head, no: i64, last: i64, epoch: u64) -> Outcome<bool> {
     let update = "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, policy = ?4, snapshot = ?5, pending = ?6,
          started = ?7, updated = ?8, status = ?9, warnings = ?10, blocks = ?11, halts = ?12, stopped_by = ?13,
-         label = ?14, parent = ?15, sum = ?16 WHERE no = ?17 AND rev = ?18 AND epoch = ?19";
+         label = ?14, parent = ?15, sum = ?16, last = ?17 WHERE no = ?18 AND rev = ?19 AND epoch = ?20";
     let glance = &head.glance;
     let moved = sql.prepare_cached(update)?.execute(params![
         stored(head.rev),
@@ -75,26 +103,20 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change) -> Outcome<Result
         glance.label,
         glance.parent,
         stored(head.sum()),
+        last,
         no,
         stored(head.rev.wrapping_sub(1)),
-        stored(change.epoch),
+        stored(epoch),
     ])?;
-    if moved == 1 {
-        return Ok(Ok(no));
-    }
-    let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
-    let epoch: Option<i64> = sql.prepare_cached(epoch)?.query_row([no], |row| row.get(0)).optional()?;
-    numbers.forget(&head.session);
-    let fenced = epoch.is_some_and(|epoch| epoch != stored(change.epoch));
-    Ok(Err(if fenced { Appended::Fenced } else { Appended::Stale }))
+    Ok(moved == 1)
 }
 
 /// A session that is not in the store yet.
-pub(super) fn insert(sql: &Connection, head: &Head, epoch: u64) -> Outcome<i64> {
+pub(super) fn insert(sql: &Connection, head: &Head, epoch: u64, last: i64) -> Outcome<i64> {
     let insert =
         "INSERT INTO flyball_sessions (session, rev, epoch, seq, chain, policy, snapshot, pending, started,
-         updated, status, warnings, blocks, halts, stopped_by, label, parent, sum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+         updated, status, warnings, blocks, halts, stopped_by, label, parent, sum, last)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     let glance = &head.glance;
     sql.prepare_cached(insert)?.execute(params![
         head.session,
@@ -115,18 +137,22 @@ pub(super) fn insert(sql: &Connection, head: &Head, epoch: u64) -> Outcome<i64> 
         glance.label,
         glance.parent,
         stored(head.sum()),
+        last,
     ])?;
     Ok(sql.last_insert_rowid())
 }
 
 /// Everything that hangs on the head.
-fn rest(sql: &Connection, change: &Change, no: i64, position: &mut i64) -> Outcome<()> {
-    let head = &change.head;
+fn rest(sql: &Connection, change: &Change, before: &Place, first: i64) -> Outcome<()> {
+    let (head, no) = (&change.head, before.no);
+    let (mut place, mut last) = (first, before.last);
     for entry in &change.records {
-        *position += 1;
-        record(sql, no, *position, &head.session, entry)?;
+        place += 1;
+        record(sql, no, (place, last), &head.session, entry)?;
+        last = place;
     }
     if let Some(state) = &change.snapshot {
+        ids(sql, no, last, &head.session)?;
         let put = "INSERT INTO flyball_snapshots (no, seq, state, sum) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT (no) DO UPDATE SET seq = excluded.seq, state = excluded.state, sum = excluded.sum";
         let sum = state_sum(&head.session, head.snapshot, state);
@@ -140,11 +166,14 @@ fn rest(sql: &Connection, change: &Change, no: i64, position: &mut i64) -> Outco
     Ok(())
 }
 
-fn record(sql: &Connection, no: i64, position: i64, session: &str, record: &Record) -> Outcome<()> {
-    let insert = "INSERT INTO flyball_events (pos, no, seq, at, nonce, epoch, id, body, text, whole, decision, verdict,
-         status, chain, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+fn record(sql: &Connection, no: i64, place: (i64, i64), session: &str, record: &Record) -> Outcome<()> {
+    let insert =
+        "INSERT INTO flyball_events (pos, prev, no, seq, at, nonce, epoch, id, body, text, whole, decision,
+         verdict, status, chain, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     sql.prepare_cached(insert)?.execute(params![
-        position,
+        place.0,
+        place.1,
         no,
         stored(record.seq),
         record.at.map(stored),
@@ -160,19 +189,38 @@ fn record(sql: &Connection, no: i64, position: i64, session: &str, record: &Reco
         record.chain,
         stored(record.sum(session)),
     ])?;
-    let Some(id) = &record.id else { return Ok(()) };
-    let sum = Record::id_sum(session, id, record.seq, record.body, record.verdict, record.status);
-    let insert = "INSERT INTO flyball_ids (no, id, seq, body, verdict, status, sum)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    sql.prepare_cached(insert)?.execute(params![
-        no,
-        id,
-        stored(record.seq),
-        stored(record.body),
-        record.verdict.as_str(),
-        record.status.as_str(),
-        stored(sum),
-    ])?;
+    Ok(())
+}
+
+/// Enters the ids of the events since the last snapshot, from the last one back.
+fn ids(sql: &Connection, no: i64, last: i64, session: &str) -> Outcome<()> {
+    let before = "SELECT seq FROM flyball_snapshots WHERE no = ?1";
+    let before: Option<i64> = sql.prepare_cached(before)?.query_row([no], |row| row.get(0)).optional()?;
+    let mut place = last;
+    let mut event = sql.prepare_cached(
+        "SELECT prev, seq, id, body, verdict, status FROM flyball_events WHERE pos = ?1 AND no = ?2",
+    )?;
+    let mut enter = sql.prepare_cached(
+        "INSERT INTO flyball_ids (no, id, seq, pos, body, verdict, status, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    while place != 0 {
+        let mut rows = event.query(params![place, no])?;
+        let Some(row) = rows.next()? else { break };
+        let seq: i64 = row.get(1)?;
+        if before.is_some_and(|before| seq <= before) {
+            break;
+        }
+        if let Some(id) = row.get::<_, Option<String>>(2)? {
+            let body: i64 = row.get(3)?;
+            let verdict = rows::verdict(row.get_ref(4)?.as_str().unwrap_or_default())?;
+            let status = rows::status(row.get_ref(5)?.as_str().unwrap_or_default())?;
+            let sum = Record::id_sum(session, &id, rows::read(seq), rows::read(body), verdict, status);
+            let (verdict, status) = (verdict.as_str(), status.as_str());
+            enter.execute(params![no, id, seq, place, body, verdict, status, stored(sum)])?;
+        }
+        place = row.get(0)?;
+    }
     Ok(())
 }
 

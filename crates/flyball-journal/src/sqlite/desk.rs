@@ -39,34 +39,60 @@ pub(super) fn retry(sql: &Connection, key: &str) -> Outcome<bool> {
     Ok(sql.execute(update, [key])? == 1)
 }
 
+/// The sessions that are over and old.
+const OVER: &str = "status = 'ended' AND updated < ?1";
+/// The events that may go: those that are covered. The newest one stays; its number is where the next is counted from.
+const OLD: &str = "pos < (SELECT max(pos) FROM flyball_events)
+     AND seq <= coalesce((SELECT c.seq FROM temp.covered c WHERE c.no = flyball_events.no), 0)";
+
 /// Takes away what is old, or counts what would be taken.
 pub(super) fn prune(sql: &Connection, before: u64, dry_run: bool) -> Outcome<Pruned> {
     let before = stored(before);
-    let over = "SELECT no FROM flyball_sessions WHERE status = 'ended' AND updated < ?1";
-    // The newest event stays: its number is where the next one is counted from.
-    let covered = "SELECT e.pos FROM flyball_events e JOIN flyball_sessions s ON s.no = e.no
-         WHERE e.seq <= s.snapshot AND e.at < ?1 AND NOT (s.status = 'ended' AND s.updated < ?1)
-         AND e.pos < (SELECT max(pos) FROM flyball_events)";
-    let performed = "SELECT key FROM flyball_outbox WHERE state = 'done' AND due < ?1";
-    let count = |query: &str| -> rusqlite::Result<u64> {
-        sql.query_row(&format!("SELECT count(*) FROM ({query})"), [before], |row| row.get::<_, i64>(0))
-            .map(rows::read)
+    cover(sql, before)?;
+    let count = |query: &str, args: &[i64]| -> rusqlite::Result<u64> {
+        sql.query_row(&format!("SELECT count(*) FROM {query}"), rusqlite::params_from_iter(args), |row| {
+            row.get::<_, i64>(0).map(rows::read)
+        })
     };
-    let found = Pruned { sessions: count(over)?, events: count(covered)?, errands: count(performed)? };
+    let found = Pruned {
+        sessions: count(&format!("flyball_sessions WHERE {OVER}"), &[before])?,
+        events: count(&format!("flyball_events WHERE {OLD}"), &[])?,
+        errands: count("flyball_outbox WHERE state = 'done' AND due < ?1", &[before])?,
+    };
     if dry_run {
         return Ok(found);
     }
-    sql.execute(&format!("DELETE FROM flyball_events WHERE pos IN ({covered})"), [before])?;
-    let newest = "AND pos < (SELECT max(pos) FROM flyball_events)";
-    sql.execute(&format!("DELETE FROM flyball_events WHERE no IN ({over}) {newest}"), [before])?;
+    sql.execute_batch(&format!(
+        "UPDATE flyball_sessions SET pruned = max(pruned, c.seq) FROM temp.covered c WHERE c.no = flyball_sessions.no;
+         DELETE FROM flyball_events WHERE {OLD};"
+    ))?;
+    let over = format!("(SELECT no FROM flyball_sessions WHERE {OVER})");
+    let newest = "pos < (SELECT max(pos) FROM flyball_events)";
+    sql.execute(&format!("DELETE FROM flyball_events WHERE no IN {over} AND {newest}"), [before])?;
     for table in ["flyball_ids", "flyball_snapshots"] {
-        sql.execute(&format!("DELETE FROM {table} WHERE no IN ({over})"), [before])?;
+        sql.execute(&format!("DELETE FROM {table} WHERE no IN {over}"), [before])?;
     }
     for (table, column) in [("flyball_labels", "session"), ("session_state", "session_id")] {
-        let names = "SELECT session FROM flyball_sessions WHERE status = 'ended' AND updated < ?1";
-        sql.execute(&format!("DELETE FROM {table} WHERE {column} IN ({names})"), [before])?;
+        let names = format!("(SELECT session FROM flyball_sessions WHERE {OVER})");
+        sql.execute(&format!("DELETE FROM {table} WHERE {column} IN {names}"), [before])?;
     }
-    sql.execute("DELETE FROM flyball_sessions WHERE status = 'ended' AND updated < ?1", [before])?;
-    sql.execute(&format!("DELETE FROM flyball_outbox WHERE key IN ({performed})"), [before])?;
+    sql.execute(&format!("DELETE FROM flyball_sessions WHERE {OVER}"), [before])?;
+    sql.execute("DELETE FROM flyball_outbox WHERE state = 'done' AND due < ?1", [before])?;
     Ok(found)
+}
+
+/// Of each session that lives, the events that its snapshot covers, from the first one up to the first that is young.
+fn cover(sql: &Connection, before: i64) -> Outcome<()> {
+    sql.execute_batch(
+        "CREATE TEMP TABLE IF NOT EXISTS covered (no INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
+         DELETE FROM temp.covered;",
+    )?;
+    let fill = format!(
+        "INSERT INTO temp.covered SELECT s.no, min(s.snapshot, coalesce(y.young - 1, s.snapshot))
+         FROM flyball_sessions s LEFT JOIN (SELECT no, min(seq) AS young FROM flyball_events
+             WHERE at IS NULL OR at >= ?1 GROUP BY no) y ON y.no = s.no
+         WHERE s.snapshot > 0 AND NOT ({OVER})"
+    );
+    sql.execute(&fill, [before])?;
+    Ok(())
 }

@@ -30,73 +30,87 @@ pub(super) fn all<T>(
     Ok(list)
 }
 
-/// The numbers of sessions that were looked up, so that a session at work is not looked up for every event. One that
-/// was pruned and made anew has another number; its old one leads nowhere, and the fence of an append tells.
-#[derive(Debug, Default)]
-pub(super) struct Numbers(Mutex<BTreeMap<String, i64>>);
+/// Where a session's rows are, as of one of its revisions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// The number under which they are found.
+    pub(super) no: i64,
+    /// The revision that `last` belongs to.
+    pub(super) rev: u64,
+    /// The place of its last event.
+    pub(super) last: i64,
+}
 
-/// How many numbers are kept; then the list begins anew.
+/// The places of sessions at work, so that they are not looked up for every event. One that was pruned and made anew
+/// has another number; its old one leads nowhere, and the fence of an append tells.
+#[derive(Debug, Default)]
+pub(super) struct Numbers(Mutex<BTreeMap<String, Place>>);
+
+/// How many places are kept; then the list begins anew.
 const NUMBERS: usize = 10_000;
 
 impl Numbers {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, i64>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Place>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a session, looked up if need be.
-    pub(super) fn of(&self, sql: &Connection, session: &str) -> Outcome<Option<i64>> {
+    /// The place of a session, looked up if need be.
+    pub(super) fn of(&self, sql: &Connection, session: &str) -> Outcome<Option<Place>> {
         let known = self.all().get(session).copied();
         if known.is_some() { Ok(known) } else { self.look_up(sql, session) }
     }
 
-    /// The number of a session as it is now.
-    pub(super) fn look_up(&self, sql: &Connection, session: &str) -> Outcome<Option<i64>> {
-        let found = number(sql, session)?;
+    /// The place of a session as it is now.
+    pub(super) fn look_up(&self, sql: &Connection, session: &str) -> Outcome<Option<Place>> {
+        let Some(no) = number(sql, session)? else {
+            self.forget(session);
+            return Ok(None);
+        };
+        let ends = "SELECT rev, last FROM flyball_sessions WHERE no = ?1";
+        let place = sql
+            .prepare_cached(ends)?
+            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)? }))?;
+        self.set(session, place);
+        Ok(Some(place))
+    }
+
+    /// A session has moved.
+    pub(super) fn set(&self, session: &str, place: Place) {
         let mut all = self.all();
-        match found {
-            Some(no) => {
-                if all.len() >= NUMBERS {
-                    all.clear();
-                }
-                all.insert(session.to_owned(), no);
-            }
-            None => {
-                all.remove(session);
-            }
+        if let Some(known) = all.get_mut(session) {
+            *known = place;
+            return;
         }
-        Ok(found)
+        if all.len() >= NUMBERS {
+            all.clear();
+        }
+        all.insert(session.to_owned(), place);
     }
 
     /// What was known of a session is wrong.
     pub(super) fn forget(&self, session: &str) {
         self.all().remove(session);
     }
+
+    /// What was known may all be wrong: a transaction was not committed.
+    pub(super) fn clear(&self) {
+        self.all().clear();
+    }
 }
 
-/// The number under which a session's rows are found.
-///
-/// A name that is not found could be one that was damaged on the disk. A damaged entry still stands where it stood,
-/// beside the place where the name would be; so the entries on both sides are compared with the rows they lead to.
-pub(super) fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
-    let exact = "SELECT no FROM flyball_sessions WHERE session = ?1";
-    let found: Option<i64> = sql.prepare_cached(exact)?.query_row([session], |row| row.get(0)).optional()?;
-    if found.is_some() {
-        return Ok(found);
+/// The number under which a session's rows are found. A name that is not found is looked for in the second index too:
+/// damage that hides it from one does not hide it from the other.
+fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
+    let found = |query: &str| -> Outcome<Option<i64>> {
+        Ok(sql.prepare_cached(query)?.query_row([session], |row| row.get(0)).optional()?)
+    };
+    let first = found("SELECT no FROM flyball_sessions WHERE session = ?1")?;
+    if first.is_some() {
+        return Ok(first);
     }
-    for beside in [
-        "SELECT session, no FROM flyball_sessions WHERE session < ?1 ORDER BY session DESC LIMIT 1",
-        "SELECT session, no FROM flyball_sessions WHERE session > ?1 ORDER BY session ASC LIMIT 1",
-    ] {
-        let entry: Option<(String, i64)> = sql
-            .prepare_cached(beside)?
-            .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let Some((name, no)) = entry else { continue };
-        let row = "SELECT session FROM flyball_sessions WHERE no = ?1";
-        let own: Option<String> = sql.prepare_cached(row)?.query_row([no], |row| row.get(0)).optional()?;
-        if own.as_deref() != Some(name.as_str()) {
-            return damaged("the list of sessions does not match the sessions");
-        }
+    let second = "SELECT no FROM flyball_sessions INDEXED BY flyball_sessions_again WHERE session = ?1";
+    if found(second)?.is_some() {
+        return damaged(format!("session '{session}' is missing from an index"));
     }
     Ok(None)
 }
@@ -117,7 +131,7 @@ pub(super) fn load(sql: &Connection, numbers: &Numbers, session: &str) -> Outcom
     numbers.look_up(sql, session)?;
     let Some((no, head)) = head(sql, session)? else { return Ok(None) };
     let state = snapshot(sql, no, &head)?;
-    let tail = between(sql, no, session, head.snapshot.saturating_add(1), head.seq)?;
+    let tail = back(sql, no, session, head.snapshot.saturating_add(1), head.seq)?;
     check_tail(&head, &tail)?;
     Ok(Some(Loaded { head, state, tail }))
 }
@@ -161,18 +175,40 @@ fn check_tail(head: &Head, tail: &[Record]) -> Outcome<()> {
     Ok(())
 }
 
-fn between(sql: &Connection, no: i64, session: &str, from: u64, to: u64) -> Outcome<Vec<Record>> {
-    let query =
-        format!("SELECT {RECORD} FROM flyball_events WHERE no = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq");
-    all(sql, &query, params![no, stored(from), stored(to.min(i64::MAX as u64))], |row| {
-        rows::record(row, session)
-    })
+/// The events of a session with numbers `from..=to`, oldest first: from the last one back, each leads to the one before
+/// it. What was pruned is not there, and that is where it ends.
+fn back(sql: &Connection, no: i64, session: &str, from: u64, to: u64) -> Outcome<Vec<Record>> {
+    let ends = "SELECT last, seq, pruned FROM flyball_sessions WHERE no = ?1";
+    let (mut place, seq, pruned): (i64, i64, i64) =
+        sql.prepare_cached(ends)?.query_row([no], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let lowest = from.max(read(pruned).saturating_add(1));
+    let query = format!("SELECT {RECORD} FROM flyball_events WHERE pos = ?1");
+    let mut statement = sql.prepare_cached(&query)?;
+    let mut found = Vec::new();
+    let mut expected = read(seq);
+    while expected >= lowest && expected > 0 {
+        let mut rows = statement.query([place])?;
+        let Some(row) = rows.next()? else {
+            return damaged(format!("event {expected} of session '{session}' is not there"));
+        };
+        let record = rows::record(row, session)?;
+        if row.get::<_, i64>(14)? != no || record.seq != expected {
+            return damaged(format!("the events of session '{session}' do not lead to each other"));
+        }
+        place = row.get(13)?;
+        if expected <= to {
+            found.push(record);
+        }
+        expected -= 1;
+    }
+    found.reverse();
+    Ok(found)
 }
 
 /// The events of a session with numbers `from..=to`.
 pub(super) fn records(sql: &Connection, session: &str, from: u64, to: u64) -> Outcome<Vec<Record>> {
     match number(sql, session)? {
-        Some(no) => between(sql, no, session, from, to),
+        Some(no) => back(sql, no, session, from, to),
         None => Ok(Vec::new()),
     }
 }
@@ -184,25 +220,60 @@ pub(super) fn find(
     session: &str,
     id: &str,
 ) -> Outcome<Option<Answered>> {
-    let Some(no) = numbers.of(sql, session)? else { return Ok(None) };
-    // As with names: a damaged entry would stand right here, so the entries on both sides are checked before a miss
-    // is believed. The first one is the id itself, if it is there.
-    let before = "SELECT no, id, seq, body, verdict, status, sum FROM flyball_ids WHERE no = ?1 AND id <= ?2
-                  ORDER BY id DESC LIMIT 1";
-    let after = "SELECT no, id, seq, body, verdict, status, sum FROM flyball_ids WHERE no = ?1 AND id > ?2
-                 ORDER BY id ASC LIMIT 1";
-    let read_entry = |row: &Row<'_>| id_entry(row, session, no);
-    if let Some((found, answered)) = all(sql, before, params![no, id], read_entry)?.pop()
-        && found == id
-    {
-        let text = between(sql, no, session, answered.seq, answered.seq)?.pop();
-        return Ok(Some(Answered { decision: text.map(|record| record.decision), ..answered }));
+    let covered = find_covered(sql, numbers, session, id)?;
+    if covered.is_some() {
+        return Ok(covered);
     }
-    all(sql, after, params![no, id], read_entry)?;
-    Ok(None)
+    // Ids are entered with a snapshot; the events after it are few.
+    let Some((no, head)) = head(sql, session)? else { return Ok(None) };
+    let tail = back(sql, no, session, head.snapshot.saturating_add(1), head.seq)?;
+    let found = tail.into_iter().find(|record| record.id.as_deref() == Some(id));
+    Ok(found.map(|record| Answered {
+        seq: record.seq,
+        body: record.body,
+        verdict: record.verdict,
+        status: record.status,
+        decision: Some(record.decision),
+    }))
 }
 
-fn id_entry(row: &Row<'_>, session: &str, no: i64) -> Outcome<(String, Answered)> {
+/// What an event id was answered with, among the events that the snapshot covers.
+pub(super) fn find_covered(
+    sql: &Connection,
+    numbers: &Numbers,
+    session: &str,
+    id: &str,
+) -> Outcome<Option<Answered>> {
+    let Some(Place { no, .. }) = numbers.of(sql, session)? else { return Ok(None) };
+    let first =
+        "SELECT no, id, seq, body, verdict, status, sum, pos FROM flyball_ids WHERE no = ?1 AND id = ?2";
+    let found = all(sql, first, params![no, id], |row| id_entry(row, session, no))?.pop();
+    let Some((place, found)) = found else {
+        // As with names: what one index does not have, the other must not have either.
+        let second = "SELECT 1 FROM flyball_ids INDEXED BY flyball_ids_again WHERE no = ?1 AND id = ?2";
+        if sql.prepare_cached(second)?.exists(params![no, id])? {
+            return damaged(format!("an id of session '{session}' is missing from an index"));
+        }
+        return Ok(None);
+    };
+    let query = format!("SELECT {RECORD} FROM flyball_events WHERE pos = ?1");
+    let text = all(sql, &query, [place], |row| rows::record(row, session))?.pop();
+    match text {
+        Some(record) if record.seq == found.seq => {
+            Ok(Some(Answered { decision: Some(record.decision), ..found }))
+        }
+        None if pruned(sql, no)? >= found.seq => Ok(Some(found)),
+        _ => damaged(format!("event {} of session '{session}' is not there", found.seq)),
+    }
+}
+
+/// The last event that was taken away by pruning.
+fn pruned(sql: &Connection, no: i64) -> Outcome<u64> {
+    let query = "SELECT pruned FROM flyball_sessions WHERE no = ?1";
+    Ok(read(sql.prepare_cached(query)?.query_row([no], |row| row.get(0))?))
+}
+
+fn id_entry(row: &Row<'_>, session: &str, no: i64) -> Outcome<(i64, Answered)> {
     let id: String = row.get(1)?;
     let found = Answered {
         seq: read(row.get(2)?),
@@ -215,7 +286,7 @@ fn id_entry(row: &Row<'_>, session: &str, no: i64) -> Outcome<(String, Answered)
     if row.get::<_, i64>(0)? != no || sum != read(row.get(6)?) {
         return damaged(format!("an id of session '{session}' does not match its checksum"));
     }
-    Ok((id, found))
+    Ok((row.get(7)?, found))
 }
 
 /// The confirmation row of a session, if a plan waits.
@@ -247,8 +318,8 @@ pub(super) fn since(sql: &Connection, after: Cursor, limit: usize) -> Outcome<Ve
         columns.join(", ")
     );
     all(sql, &query, params![stored(after.position), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-        let session: String = row.get(14)?;
-        let cursor = Cursor { transaction: 0, position: read(row.get(13)?) };
+        let session: String = row.get(16)?;
+        let cursor = Cursor { transaction: 0, position: read(row.get(15)?) };
         Ok(Entry { cursor, record: rows::record(row, &session)?, session })
     })
 }

@@ -61,6 +61,7 @@ pub struct SqliteOptions {
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    sync: Sync,
     probe: Probe,
     inner: Mutex<Inner>,
     turns: turn::Turns,
@@ -72,6 +73,8 @@ struct Inner {
     connection: Connection,
     /// A sync has failed: what the system has in memory can no longer be trusted.
     broken: bool,
+    /// The whole write-ahead log, as this connection sees it, is known to be on the disk.
+    hardened: bool,
 }
 
 impl Sqlite {
@@ -91,8 +94,9 @@ impl Sqlite {
         let turns = turn::Turns::beside(path);
         let store = Sqlite {
             path: path.to_path_buf(),
+            sync: options.sync,
             probe: options.probe,
-            inner: Mutex::new(Inner { connection, broken: false }),
+            inner: Mutex::new(Inner { connection, broken: false, hardened: false }),
             turns,
             numbers: load::Numbers::default(),
         };
@@ -171,6 +175,8 @@ impl Sqlite {
         let done = work(&transaction).map_err(|fault| self.fault(fault))?;
         self.probe.pass(crate::probe::Point::InTransaction);
         let committed = transaction.commit().map_err(|error| (is_io(&error), self.trouble(&error)));
+        // A sync covers everything that was written before it, by whomever.
+        inner.hardened = committed.is_ok();
         match committed {
             Ok(()) => Ok(done),
             Err((io, error)) => {
@@ -178,6 +184,28 @@ impl Sqlite {
                 Err(error.unsure())
             }
         }
+    }
+
+    /// Syncs the write-ahead log, unless a commit of our own has done so since it was opened.
+    fn sync_log(&self) -> Result<()> {
+        let mut inner = self.inner()?;
+        if inner.hardened || self.sync != Sync::Full {
+            return Ok(());
+        }
+        let mut log = self.path.as_os_str().to_owned();
+        log.push("-wal");
+        match std::fs::File::open(&log).and_then(|file| file.sync_data()) {
+            Ok(()) => {}
+            // Everything has been copied into the database file, and that was synced.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                inner.broken = true;
+                let what = format!("{}: it cannot be synced: {error}", self.path.display());
+                return Err(StoreError::new(Trouble::Io, what).unsure());
+            }
+        }
+        inner.hardened = true;
+        Ok(())
     }
 
     fn trouble(&self, error: &rusqlite::Error) -> StoreError {
@@ -247,11 +275,15 @@ impl Journal for Sqlite {
     }
 
     fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
-        self.write(|sql| append::units(sql, &self.numbers, units))
+        self.write(|sql| append::units(sql, &self.numbers, units)).inspect_err(|_| self.numbers.clear())
     }
 
     fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {
         self.read(|sql| load::find(sql, &self.numbers, session, id))
+    }
+
+    fn find_covered(&self, session: &str, id: &str) -> Result<Option<Answered>> {
+        self.read(|sql| load::find_covered(sql, &self.numbers, session, id))
     }
 
     fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>> {
@@ -297,6 +329,10 @@ impl Journal for Sqlite {
 
     fn now(&self) -> Result<u64> {
         self.read(|sql| Ok(work::now(sql)?))
+    }
+
+    fn harden(&self) -> Result<()> {
+        self.sync_log()
     }
 }
 

@@ -10,8 +10,8 @@ use rusqlite::Row;
 pub(super) const HEAD: &str = "no, session, rev, epoch, seq, chain, policy, snapshot, pending, started, updated, \
      status, warnings, blocks, halts, stopped_by, label, parent, sum";
 /// What a record is made of, in the order that [`record`] reads it.
-pub(super) const RECORD: &str =
-    "seq, at, nonce, epoch, id, body, text, whole, decision, verdict, status, chain, sum";
+pub(super) const RECORD: &str = "seq, at, nonce, epoch, id, body, text, whole, decision, verdict, status, chain, sum, \
+     prev, no";
 /// What an errand is made of, in the order that [`errand`] reads it.
 pub(super) const ERRAND: &str = "key, session, effect, sink, payload, state, attempts, due, error";
 /// What a confirmation row is made of, in the order that [`pending`] reads it.

@@ -49,27 +49,33 @@ pub(super) fn migrate(sql: &mut Connection, probe: &Probe) -> rusqlite::Result<(
     }
 }
 
+/// The layout keeps what one commit touches together: events of all sessions stand one behind the other, each with the
+/// place of its session's event before it, and ids are entered sixteen or more at a time, with a snapshot.
+///
+/// Names and ids are kept in two indexes each. If damage hides one of them from the first, the second one tells.
 fn journal_tables(sql: &Connection) -> rusqlite::Result<()> {
     sql.execute_batch(
         "CREATE TABLE flyball_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
          CREATE TABLE flyball_policies (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
          CREATE TABLE flyball_sessions (
-             no INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, epoch INTEGER NOT NULL,
-             seq INTEGER NOT NULL, chain BLOB NOT NULL, policy TEXT NOT NULL, snapshot INTEGER NOT NULL,
-             pending INTEGER, started INTEGER NOT NULL, updated INTEGER NOT NULL, status TEXT NOT NULL,
-             warnings INTEGER NOT NULL, blocks INTEGER NOT NULL, halts INTEGER NOT NULL, stopped_by TEXT, label TEXT,
-             parent TEXT, holder TEXT, lease_until INTEGER NOT NULL DEFAULT 0, sum INTEGER NOT NULL);
+             no INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL,
+             epoch INTEGER NOT NULL, seq INTEGER NOT NULL, chain BLOB NOT NULL, policy TEXT NOT NULL,
+             snapshot INTEGER NOT NULL, pending INTEGER, started INTEGER NOT NULL, updated INTEGER NOT NULL,
+             status TEXT NOT NULL, warnings INTEGER NOT NULL, blocks INTEGER NOT NULL, halts INTEGER NOT NULL,
+             stopped_by TEXT, label TEXT, parent TEXT, sum INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0,
+             pruned INTEGER NOT NULL DEFAULT 0, holder TEXT, lease_until INTEGER NOT NULL DEFAULT 0);
+         CREATE UNIQUE INDEX flyball_sessions_again ON flyball_sessions (session DESC);
          CREATE TABLE flyball_snapshots (
              no INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL, sum INTEGER NOT NULL);
          CREATE TABLE flyball_events (
-             pos INTEGER PRIMARY KEY, no INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER, nonce INTEGER NOT NULL,
-             epoch INTEGER NOT NULL, id TEXT, body INTEGER NOT NULL, text TEXT NOT NULL, whole INTEGER NOT NULL,
-             decision TEXT NOT NULL, verdict TEXT NOT NULL, status TEXT NOT NULL, chain BLOB NOT NULL,
-             sum INTEGER NOT NULL);
-         CREATE UNIQUE INDEX flyball_events_by_session ON flyball_events (no, seq);
+             pos INTEGER PRIMARY KEY, prev INTEGER NOT NULL, no INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER,
+             nonce INTEGER NOT NULL, epoch INTEGER NOT NULL, id TEXT, body INTEGER NOT NULL, whole INTEGER NOT NULL,
+             verdict TEXT NOT NULL, status TEXT NOT NULL, chain BLOB NOT NULL, sum INTEGER NOT NULL,
+             decision TEXT NOT NULL, text TEXT NOT NULL);
          CREATE TABLE flyball_ids (
-             no INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, body INTEGER NOT NULL,
+             no INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, pos INTEGER NOT NULL, body INTEGER NOT NULL,
              verdict TEXT NOT NULL, status TEXT NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (no, id)) WITHOUT ROWID;
+         CREATE UNIQUE INDEX flyball_ids_again ON flyball_ids (no, id DESC);
          CREATE TABLE flyball_outbox (
              key TEXT PRIMARY KEY, session TEXT NOT NULL, effect TEXT NOT NULL, sink TEXT NOT NULL,
              payload TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL, error TEXT);

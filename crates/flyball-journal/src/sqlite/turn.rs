@@ -100,7 +100,9 @@ impl Turns {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if self.turn.take().is_some() {
+        // First this, then the lock (which goes with the file, after this): whoever gets the turn next enters its own
+        // name, and that must not be wiped out by us.
+        if self.turn.is_some() {
             *self.turns.holder() = None;
         }
     }

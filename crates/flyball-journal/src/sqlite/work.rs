@@ -21,7 +21,7 @@ pub(super) fn lease(sql: &Connection, session: &str, holder: &str, ttl_ms: u64) 
     let now = now(sql)?;
     let no = match head(sql, session)? {
         Some((no, _)) => no,
-        None => append::insert(sql, &Head { session: session.to_owned(), ..Head::default() }, 0)?,
+        None => append::insert(sql, &Head { session: session.to_owned(), ..Head::default() }, 0, 0)?,
     };
     let query = "SELECT holder, lease_until, epoch FROM flyball_sessions WHERE no = ?1";
     let (present, until, epoch): (Option<String>, i64, i64) =
