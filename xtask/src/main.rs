@@ -1,6 +1,7 @@
 //! The project's task runner. `cargo xtask help` lists what it does; each task is one file.
 
 mod bench;
+mod bench_journal;
 mod bless;
 mod fuzz;
 mod outside;
@@ -18,6 +19,7 @@ usage: cargo xtask TASK
   test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
                     --long: 100,000 random histories for the tests of determinism
   bench             instructions per pair of events, counted by callgrind
+  bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
   fuzz [--target event|policy|governor] [--runs N]
                     fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
   bless             writes the recorded decisions and docs/policy.schema.json anew; read the diff before you commit
@@ -28,7 +30,10 @@ fn main() -> ExitCode {
     let (task, rest) = args.split_first().map_or(("help", &[][..]), |(task, rest)| (task.as_str(), rest));
     let done = match task {
         "test" => test::run(rest),
-        "bench" => bench::run(rest),
+        "bench" => match rest.split_first() {
+            Some((what, rest)) if what == "journal" => bench_journal::run(rest),
+            _ => bench::run(rest),
+        },
         "fuzz" => fuzz::run(rest),
         "bless" => bless::run(rest),
         "help" | "--help" | "-h" => {

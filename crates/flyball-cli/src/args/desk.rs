@@ -149,14 +149,16 @@ pub(crate) struct Send {
 /// `flyball prune`.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// What counts as old: 30d, 12h, 90m, 2w.
+    /// What counts as old: 30d, 12h, 90m, 2w. Without it: `journal.retention` of the policy, 30 days unless set.
     #[arg(long, value_name = "AGE")]
-    pub(crate) older_than: String,
+    pub(crate) older_than: Option<String>,
     /// Only say what would be taken away.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

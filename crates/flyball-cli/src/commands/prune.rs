@@ -2,18 +2,33 @@
 
 use crate::args::Prune;
 use crate::fail::{Exit, Failure};
+use crate::load;
 use crate::store;
 use crate::telling::print_next;
 use crate::words::{age, moment, plural};
+use flyball::Preset;
 use serde_json::json;
 use std::io::Write;
 
+/// What counts as old, in milliseconds: as said, or as the policy says.
+fn how_old(args: &Prune) -> Result<u64, Failure> {
+    let help = "write a number and s, m, h, d or w: 30d";
+    match &args.older_than {
+        Some(text) => age(text)
+            .ok_or_else(|| Failure::new("bad_age", "--older-than", format!("'{text}' is not an age"), help)),
+        None => {
+            let kept = load::source(&args.policy, Preset::Agent)?.base().journal.retention_ms;
+            let what = "the policy keeps everything (journal.retention is off)";
+            kept.ok_or_else(|| {
+                Failure::new("bad_age", "--older-than", what, "say what is old: --older-than 30d")
+            })
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
-    let Some(old) = age(&args.older_than) else {
-        let what = format!("'{}' is not an age", args.older_than);
-        return Err(Failure::new("bad_age", "--older-than", what, "write a number and s, m, h, d or w: 30d"));
-    };
+    let old = how_old(args)?;
     let desk = store::open(&args.store)?;
     // The store's own clock: what is old must not depend on the machine that cleans up.
     let before = desk.now()?.saturating_sub(old);
@@ -35,7 +50,10 @@ pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
         plural(pruned.errands, "errand"),
     )?;
     writeln!(out, "Counters, waiting plans and ids of sessions that live on stay as they are.")?;
-    let again = format!("flyball prune --older-than {}", args.older_than);
+    let again = match &args.older_than {
+        Some(age) => format!("flyball prune --older-than {age}"),
+        None => "flyball prune".to_owned(),
+    };
     let next = if args.dry_run { again } else { "flyball status".to_owned() };
     print_next(&mut out, &[next], &args.store)?;
     Ok(Exit::Done)

@@ -18,12 +18,15 @@ use cache::Cache;
 use flyball::policy::Policy;
 use flyball::{Decision, PolicySource, State};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
 const RULES: u32 = 1;
+
+/// How often those who are about to come are let in before a commit begins.
+const PATIENCE: usize = 16;
 
 /// Why an event got no decision. Nothing of it was counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +78,8 @@ pub struct Recorder {
     policy_kept: AtomicBool,
     options: RecorderOptions,
     queue: Mutex<Queue>,
+    /// How many events the last commit had.
+    lately: AtomicUsize,
     cache: Mutex<Cache>,
     leases: Mutex<BTreeMap<String, u64>>,
 }
@@ -118,6 +123,7 @@ impl Recorder {
             source,
             options,
             queue: Mutex::default(),
+            lately: AtomicUsize::new(0),
             cache: Mutex::new(cache),
             leases: Mutex::default(),
         }
@@ -190,11 +196,7 @@ impl Recorder {
 
     /// Commits for everybody who waits, then hands over to one of those who came meanwhile.
     fn lead(&self, batch: &Arc<Batch>) {
-        let events = {
-            let mut queue = lock(&self.queue);
-            queue.batch = Arc::default();
-            std::mem::take(&mut queue.events)
-        };
+        let events = self.gather();
         let answers = self.commit(events);
         {
             let mut queue = lock(&self.queue);
@@ -208,6 +210,25 @@ impl Recorder {
         }
         lock(&batch.progress).answers = Some(answers.into_iter().map(Some).collect());
         batch.changed.notify_all();
+    }
+
+    /// Takes those who wait. If there were many of late and there are few now, they are about to come: they have just
+    /// been answered, and a moment's patience saves a sync.
+    fn gather(&self) -> Vec<Incoming> {
+        let mut seen = 0;
+        for _ in 0..PATIENCE {
+            let waiting = lock(&self.queue).events.len();
+            if waiting * 2 > self.lately.load(Ordering::Relaxed) || waiting == seen && seen > 1 {
+                break;
+            }
+            seen = waiting;
+            std::thread::yield_now();
+        }
+        let mut queue = lock(&self.queue);
+        queue.batch = Arc::default();
+        let events = std::mem::take(&mut queue.events);
+        self.lately.store(events.len(), Ordering::Relaxed);
+        events
     }
 
     /// A session's state and policy as they are stored now.
