@@ -9,6 +9,7 @@ mod postgres;
 mod run;
 mod test;
 mod tools;
+mod torture;
 
 use run::say;
 use std::process::ExitCode;
@@ -22,6 +23,9 @@ usage: cargo xtask TASK
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
   fuzz [--target event|policy|governor] [--runs N]
                     fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
+  torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
+                    crashes, power losses, faults, frozen workers and damaged files; every suite has a control that
+                    must go red; --long: 200 kill -9 cycles on each engine, a minute of 64 workers, and so on
   bless             writes the recorded decisions and docs/policy.schema.json anew; read the diff before you commit
   help              this text";
 
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
             _ => bench::run(rest),
         },
         "fuzz" => fuzz::run(rest),
+        "torture" => torture::run(rest),
         "bless" => bless::run(rest),
         "help" | "--help" | "-h" => {
             say(HELP);

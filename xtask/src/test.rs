@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say};
-use crate::{fuzz, outside, postgres, tools};
+use crate::{fuzz, outside, postgres, tools, torture};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -49,7 +49,7 @@ impl Tally {
         }
     }
 
-    fn skip(&mut self, what: String) {
+    pub(crate) fn skip(&mut self, what: String) {
         self.notes.push(format!("skipped: {what}"));
     }
 }
@@ -66,6 +66,10 @@ fn all(long: bool) -> Tally {
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),
         Err(why) => tally.skip(format!("fuzz smoke: {why}")),
+    }
+    match tools::need("cc", "gcc") {
+        Ok(()) => torture::short(&mut tally),
+        Err(why) => tally.skip(format!("torture: {why}")),
     }
     let built =
         run_command(cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(outside::succeeded);

@@ -104,7 +104,10 @@ fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
     let found = |query: &str| -> Outcome<Option<i64>> {
         Ok(sql.prepare_cached(query)?.query_row([session], |row| row.get(0)).optional()?)
     };
-    let first = found("SELECT no FROM flyball_sessions WHERE session = ?1")?;
+    // Named, because the planner would rather take the second one twice.
+    let first =
+        "SELECT no FROM flyball_sessions INDEXED BY sqlite_autoindex_flyball_sessions_1 WHERE session = ?1";
+    let first = found(first)?;
     if first.is_some() {
         return Ok(first);
     }
@@ -245,8 +248,9 @@ pub(super) fn find_covered(
     id: &str,
 ) -> Outcome<Option<Answered>> {
     let Some(Place { no, .. }) = numbers.of(sql, session)? else { return Ok(None) };
-    let first =
-        "SELECT no, id, seq, body, verdict, status, sum, pos FROM flyball_ids WHERE no = ?1 AND id = ?2";
+    // Named, because the planner would rather take the second index twice.
+    let first = "SELECT no, id, seq, body, verdict, status, sum, pos FROM flyball_ids
+         INDEXED BY sqlite_autoindex_flyball_ids_1 WHERE no = ?1 AND id = ?2";
     let found = all(sql, first, params![no, id], |row| id_entry(row, session, no))?.pop();
     let Some((place, found)) = found else {
         // As with names: what one index does not have, the other must not have either.
