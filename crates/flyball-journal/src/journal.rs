@@ -185,6 +185,11 @@ pub trait Journal: Send + Sync {
     /// What it is, without secrets: `sqlite:PATH`, `postgres://HOST/DATABASE`, `memory:`.
     fn address(&self) -> String;
 
+    /// Whether commits come one after the other anyway, so that it pays to gather events for the next one.
+    fn has_one_writer(&self) -> bool {
+        false
+    }
+
     /// Waits for the turn to write, in engines where only one can write at a time. Fair: nobody overtakes for ever.
     ///
     /// # Errors

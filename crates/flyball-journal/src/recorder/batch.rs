@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::draft::{Draft, Rules};
-use super::{Answer, Recorder, Refusal, lock};
+use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
 use crate::journal::{Appended, Unit};
@@ -25,6 +25,39 @@ pub(super) struct Work {
     reconciled: BTreeSet<String>,
     /// Events that are answered once their session is stored.
     waiting: Vec<Waiting>,
+    /// Events of sessions that are on their way to the store.
+    later: Vec<usize>,
+    /// Their sessions: nothing may overtake them.
+    waits: BTreeSet<String>,
+    /// Sessions that the store refused. It will be sent again, and nothing may overtake it.
+    held: BTreeMap<String, StoreError>,
+}
+
+/// What was folded, as the store wants it.
+struct Flight {
+    names: Vec<String>,
+    units: Result<Vec<Unit>, StoreError>,
+}
+
+/// The answers of a batch.
+#[derive(Default)]
+pub(super) struct Answers {
+    pub(super) list: Vec<Option<Answer>>,
+}
+
+impl Answers {
+    fn put(&mut self, index: usize, answer: Answer) {
+        if let Some(place) = self.list.get_mut(index) {
+            *place = Some(answer);
+        }
+    }
+
+    /// What was never stored is answered with what kept it from being stored.
+    fn fill(&mut self, last: &StoreError) {
+        for answer in &mut self.list {
+            answer.get_or_insert_with(|| Err(last.clone().into()));
+        }
+    }
 }
 
 struct Waiting {
@@ -43,56 +76,99 @@ pub(super) enum Folded {
     Again(Decision),
     /// It is new.
     New(Decision, u64),
+    /// Its session, or one above it, is on its way to the store.
+    Later,
 }
 
 impl Recorder {
-    /// Decides upon events and stores them in one transaction, as far as nobody else is quicker.
-    pub(super) fn commit(&self, events: Vec<Incoming>) -> Vec<Answer> {
-        let mut cache = lock(&self.cache);
-        let _turn = match self.journal.turn() {
-            Ok(turn) => turn,
-            Err(error) => return events.iter().map(|_| Err(Refusal::Store(error.clone()))).collect(),
-        };
-        let mut answers: Vec<Option<Answer>> = events.iter().map(|_| None).collect();
-        let mut open: Vec<usize> = (0..events.len()).collect();
-        let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
-        for _ in 0..TRIES {
-            if open.is_empty() {
+    /// Decides upon everybody who waits and stores it in one transaction, as far as nobody else is quicker.
+    ///
+    /// In an engine with one writer, events are folded while the commit before is still under way, and whoever comes
+    /// until it is over is let in. Then the next leader may begin, while this batch waits for the disk.
+    pub(super) fn commit(&self) -> Sitting {
+        let mut sitting = Sitting::default();
+        let mut work = Work::default();
+        let mut entered = !self.journal.has_one_writer();
+        let gated = !entered;
+        loop {
+            let open = self.let_in(&mut sitting);
+            self.fold_all(&mut lock(&self.cache), &mut work, &sitting.events, &open, &mut sitting.answers);
+            if entered {
                 break;
             }
-            open = self.attempt(&mut cache, &events, &mut answers, &open, &mut last);
+            entered = self.gate.enter();
+            // Those who were answered by the commit before are on their way back.
+            std::thread::yield_now();
         }
-        cache.trim(self.options.hot_sessions);
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(last.clone().into()))).collect()
+        let later = std::mem::take(&mut work.later);
+        let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
+        let flight = self.take_off(&mut lock(&self.cache), &mut work);
+        self.hand_over();
+        let mut open = self.land(flight, work, None, &mut sitting.answers, &mut last);
+        if gated {
+            self.gate.leave();
+        }
+        open.extend(later);
+        if !open.is_empty() {
+            self.again_and_again(open, &mut sitting, &mut last);
+        }
+        lock(&self.cache).trim(self.options.hot_sessions);
+        sitting.answers.fill(&last);
+        sitting
     }
 
-    /// Tries once; returns the events that must be tried again. What keeps the store from storing is left in `last`.
-    fn attempt(
+    /// Tries what is left over once more, and again; nobody may write between loading and storing now.
+    fn again_and_again(&self, mut open: Vec<usize>, sitting: &mut Sitting, last: &mut StoreError) {
+        let mut tries = 1;
+        while !open.is_empty() && tries < TRIES {
+            let mut cache = lock(&self.cache);
+            let _turn = match self.journal.turn() {
+                Ok(turn) => turn,
+                Err(error) => {
+                    *last = error;
+                    return;
+                }
+            };
+            let mut work = Work::default();
+            open.sort_unstable();
+            self.fold_all(&mut cache, &mut work, &sitting.events, &open, &mut sitting.answers);
+            let later = std::mem::take(&mut work.later);
+            let idle = work.drafts.is_empty();
+            let flight = self.take_off(&mut cache, &mut work);
+            open = self.land(flight, work, Some(&mut cache), &mut sitting.answers, last);
+            drop(cache);
+            if idle && !later.is_empty() {
+                self.flights.wait();
+            } else {
+                tries += 1;
+            }
+            open.extend(later);
+        }
+    }
+
+    /// Folds events into their sessions, in order.
+    fn fold_all(
         &self,
         cache: &mut Cache,
+        work: &mut Work,
         events: &[Incoming],
-        answers: &mut [Option<Answer>],
         open: &[usize],
-        last: &mut StoreError,
-    ) -> Vec<usize> {
-        let mut work = Work::default();
-        let mut answer = |index: usize, with: Answer| {
-            if let Some(place) = answers.get_mut(index) {
-                *place = Some(with);
-            }
-        };
-        // What the store refused will be sent again: nothing of its session may overtake it.
-        let mut held: BTreeMap<String, StoreError> = BTreeMap::new();
+        answers: &mut Answers,
+    ) {
         for &index in open {
             let Some(event) = events.get(index) else { continue };
             let session = event.event.session.clone();
-            if let Some(error) = held.get(&session) {
-                answer(index, Err(error.clone().into()));
+            if let Some(error) = work.held.get(&session) {
+                answers.put(index, Err(error.clone().into()));
                 continue;
             }
-            match self.take(cache, &mut work, event) {
+            if work.waits.contains(&session) {
+                work.later.push(index);
+                continue;
+            }
+            match self.take(cache, work, event) {
                 Ok(Folded::Known(decision)) => {
-                    answer(index, self.journal.harden().map(|()| decision).map_err(Refusal::Store));
+                    answers.put(index, self.journal.harden().map(|()| decision).map_err(Refusal::Store));
                 }
                 Ok(Folded::Again(decision)) => {
                     work.waiting.push(Waiting { index, session, decision, nonce: None });
@@ -100,32 +176,79 @@ impl Recorder {
                 Ok(Folded::New(decision, nonce)) => {
                     work.waiting.push(Waiting { index, session, decision, nonce: Some(nonce) });
                 }
+                Ok(Folded::Later) => {
+                    work.later.push(index);
+                    work.waits.insert(session);
+                }
                 Err(refusal) => {
                     if let Refusal::Store(error) = &refusal {
-                        held.insert(session, error.clone());
+                        work.held.insert(session, error.clone());
                     }
-                    answer(index, Err(refusal));
+                    answers.put(index, Err(refusal));
                 }
             }
         }
-        if work.drafts.is_empty() {
+    }
+
+    /// What was folded is on its way to the store: nobody folds these sessions further until it has arrived. The cache
+    /// has their new heads already; if they do not arrive, it forgets them.
+    fn take_off(&self, cache: &mut Cache, work: &mut Work) -> Flight {
+        let drafts = std::mem::take(&mut work.drafts);
+        let names: Vec<String> = drafts.keys().cloned().collect();
+        let units = self.units(cache, drafts);
+        if let Ok(units) = &units {
+            units.iter().flat_map(|unit| &unit.changes).for_each(|change| cache.moved(change.head.clone()));
+        }
+        self.flights.begin(&names);
+        Flight { names, units }
+    }
+
+    /// Stores what was folded and answers it; returns the events that must be tried again. What keeps the store from
+    /// storing is left in `last`.
+    fn land(
+        &self,
+        flight: Flight,
+        work: Work,
+        cache: Option<&mut Cache>,
+        answers: &mut Answers,
+        last: &mut StoreError,
+    ) -> Vec<usize> {
+        let Flight { names, units } = flight;
+        if names.is_empty() {
             return Vec::new();
         }
-        let names: Vec<String> = work.drafts.keys().cloned().collect();
-        let stored = self.units(cache, work.drafts).and_then(|units| {
+        let stored = units.and_then(|units| {
             self.keep_policy()?;
             self.options.probe.pass(Point::BeforeAppend);
             let outcomes = self.append(&units)?;
             self.options.probe.pass(Point::AfterCommit);
             Ok((units, outcomes))
         });
+        let mut wrong = names.clone();
+        let mut own = None;
+        if let Ok((units, outcomes)) = &stored {
+            let arrived = units.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Ok(Appended::Done));
+            let arrived: BTreeSet<&str> = arrived
+                .flat_map(|(unit, _)| &unit.changes)
+                .map(|change| change.head.session.as_str())
+                .collect();
+            wrong.retain(|name| !arrived.contains(name.as_str()));
+        }
+        if !wrong.is_empty() {
+            // What is in memory was folded further than what is stored.
+            let cache = match cache {
+                Some(cache) => cache,
+                None => own.insert(lock(&self.cache)),
+            };
+            wrong.iter().for_each(|name| cache.forget(name));
+        }
+        self.flights.end(&names);
+        drop(own);
         match stored {
-            Ok((units, outcomes)) => self.settle(cache, units, outcomes, work.waiting, &mut answer),
+            Ok((units, outcomes)) => self.settle(units, outcomes, work.waiting, answers),
             Err(error) => {
-                // What is in memory was folded further than what is stored.
-                names.iter().for_each(|name| cache.forget(name));
                 last.clone_from(&error);
-                self.lost(&error, work.waiting, &mut answer)
+                self.lost(&error, work.waiting, answers)
             }
         }
     }
@@ -158,8 +281,13 @@ impl Recorder {
     /// Folds one event into its session.
     fn take(&self, cache: &mut Cache, work: &mut Work, event: &Incoming) -> Result<Folded, Refusal> {
         let name = &event.event.session;
+        if self.flights.has(name) {
+            return Ok(Folded::Later);
+        }
         self.ensure(cache, name)?;
-        self.ensure_parents(cache, &event.event)?;
+        if self.ensure_parents(cache, &event.event)? {
+            return Ok(Folded::Later);
+        }
         if work.reconciled.insert(name.clone()) {
             self.reconcile(cache, work, name, event.event.at)?;
         }
@@ -183,7 +311,7 @@ impl Recorder {
     fn known(&self, cache: &mut Cache, event: &Event) -> Result<Option<Decision>, Refusal> {
         let Some(id) = &event.id else { return Ok(None) };
         let long = cache.head(&event.session).is_some_and(|head| head.seq > ANSWERS as u64 / 2);
-        if !long {
+        if !long || cache.is_new(&event.session, &id.id) {
             return Ok(None);
         }
         let Some(found) = self.journal.find_covered(&event.session, &id.id)? else { return Ok(None) };
@@ -199,8 +327,9 @@ impl Recorder {
         })))
     }
 
-    /// Brings the sessions above one into memory: it draws on their budgets.
-    fn ensure_parents(&self, cache: &mut Cache, event: &Event) -> Result<(), Refusal> {
+    /// Brings the sessions above one into memory: it draws on their budgets. Says whether one of them is on its way to
+    /// the store.
+    fn ensure_parents(&self, cache: &mut Cache, event: &Event) -> Result<bool, Refusal> {
         let named = match &event.kind {
             Kind::SessionStarted { parent, .. } => parent.clone(),
             _ => None,
@@ -208,10 +337,13 @@ impl Recorder {
         let mut next = named.or_else(|| parent_of(cache, &event.session));
         for _ in 0..TREE_DEPTH {
             let Some(parent) = next else { break };
+            if self.flights.has(&parent) {
+                return Ok(true);
+            }
             self.ensure(cache, &parent)?;
             next = parent_of(cache, &parent);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Puts an event through the governor and into the draft of its session.
@@ -234,6 +366,9 @@ impl Recorder {
         let draft = self.draft(cache, work, name);
         draft.take(event, text, &decision, nonce);
         draft.errands.extend(errands);
+        if let Some(id) = &event.event.id {
+            cache.saw(name, &id.id);
+        }
         for (parent, used) in above {
             let now = cache.sessions.get(&parent).map(|session| *session.state().used());
             if now.is_some_and(|now| now != used) {
@@ -287,31 +422,23 @@ impl Recorder {
     /// Answers what is stored; returns what must be tried again.
     fn settle(
         &self,
-        cache: &mut Cache,
         units: Vec<Unit>,
         outcomes: Vec<Result<Appended, StoreError>>,
         waiting: Vec<Waiting>,
-        answer: &mut impl FnMut(usize, Answer),
+        answers: &mut Answers,
     ) -> Vec<usize> {
         let mut fate: BTreeMap<String, Result<Appended, StoreError>> = BTreeMap::new();
         for (unit, outcome) in units.into_iter().zip(outcomes) {
-            for change in unit.changes {
-                fate.insert(change.head.session.clone(), outcome.clone());
-                if outcome == Ok(Appended::Done) {
-                    cache.moved(change.head);
-                } else {
-                    cache.forget(&change.head.session);
-                }
-            }
+            fate.extend(unit.changes.into_iter().map(|change| (change.head.session, outcome.clone())));
         }
         let mut again = Vec::new();
         for entry in waiting {
             match fate.get(&entry.session) {
-                Some(Ok(Appended::Done)) => answer(entry.index, Ok(entry.decision)),
-                Some(Err(error)) => again.extend(self.lost(error, vec![entry], answer)),
+                Some(Ok(Appended::Done)) => answers.put(entry.index, Ok(entry.decision)),
+                Some(Err(error)) => again.extend(self.lost(error, vec![entry], answers)),
                 Some(Ok(Appended::Fenced)) if lock(&self.leases).contains_key(&entry.session) => {
                     let what = format!("session '{}' was taken over by another worker", entry.session);
-                    answer(entry.index, Err(StoreError::new(Trouble::LeaseLost, what).into()));
+                    answers.put(entry.index, Err(StoreError::new(Trouble::LeaseLost, what).into()));
                 }
                 _ => again.push(entry.index),
             }
@@ -320,29 +447,24 @@ impl Recorder {
     }
 
     /// Nothing was stored, or nobody knows: those who can be found again are answered.
-    fn lost(
-        &self,
-        error: &StoreError,
-        waiting: Vec<Waiting>,
-        answer: &mut impl FnMut(usize, Answer),
-    ) -> Vec<usize> {
+    fn lost(&self, error: &StoreError, waiting: Vec<Waiting>, answers: &mut Answers) -> Vec<usize> {
         let mut again = Vec::new();
         // As in an attempt: nothing may overtake an event that was refused.
         let mut held: BTreeSet<String> = BTreeSet::new();
         for entry in waiting {
             if !error.is_unknown() {
-                answer(entry.index, Err(error.clone().into()));
+                answers.put(entry.index, Err(error.clone().into()));
                 continue;
             }
             let seq = entry.decision.seq;
             let read = self.journal.records(&entry.session, seq, seq);
             match read.and_then(|found| self.journal.harden().map(|()| found)) {
                 Ok(found) if found.iter().any(|record| Some(record.nonce) == entry.nonce) => {
-                    answer(entry.index, Ok(entry.decision));
+                    answers.put(entry.index, Ok(entry.decision));
                 }
                 Ok(_) if !held.contains(&entry.session) => again.push(entry.index),
                 _ => {
-                    answer(entry.index, Err(error.clone().unsure().into()));
+                    answers.put(entry.index, Err(error.clone().unsure().into()));
                     held.insert(entry.session);
                 }
             }

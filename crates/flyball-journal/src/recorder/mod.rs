@@ -7,6 +7,7 @@ mod batch;
 mod cache;
 mod draft;
 mod errands;
+mod flights;
 mod inject;
 mod revive;
 
@@ -14,19 +15,18 @@ use crate::error::StoreError;
 use crate::incoming::Incoming;
 use crate::journal::{Desk, Lease};
 use crate::probe::Probe;
+use batch::Answers;
 use cache::Cache;
+use flights::{Flights, Gate};
 use flyball::policy::Policy;
 use flyball::{Decision, PolicySource, State};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
 const RULES: u32 = 1;
-
-/// How often those who are about to come are let in before a commit begins.
-const PATIENCE: usize = 16;
 
 /// Why an event got no decision. Nothing of it was counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,9 +78,10 @@ pub struct Recorder {
     policy_kept: AtomicBool,
     options: RecorderOptions,
     queue: Mutex<Queue>,
-    /// How many events the last commit had.
-    lately: AtomicUsize,
+    /// Whoever has passed it commits; for engines with one writer.
+    gate: Gate,
     cache: Mutex<Cache>,
+    flights: Flights,
     leases: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -97,6 +98,15 @@ struct Queue {
 struct Batch {
     progress: Mutex<Progress>,
     changed: Condvar,
+}
+
+/// Everybody who is served by one commit.
+#[derive(Default)]
+struct Sitting {
+    events: Vec<Incoming>,
+    answers: Answers,
+    /// Those who wait together, and how many they are, in the order of their events.
+    groups: Vec<(Arc<Batch>, usize)>,
 }
 
 #[derive(Default)]
@@ -123,8 +133,9 @@ impl Recorder {
             source,
             options,
             queue: Mutex::default(),
-            lately: AtomicUsize::new(0),
+            gate: Gate::default(),
             cache: Mutex::new(cache),
+            flights: Flights::default(),
             leases: Mutex::default(),
         }
     }
@@ -156,7 +167,7 @@ impl Recorder {
         }
         queue.leading = true;
         drop(queue);
-        self.lead(&batch);
+        self.lead();
         taken(&batch, place)
     }
 
@@ -172,7 +183,7 @@ impl Recorder {
             (places, Arc::clone(&queue.batch), leads)
         };
         if leads {
-            self.lead(&batch);
+            self.lead();
         }
         places.map(|place| if leads { taken(&batch, place) } else { self.follow(&batch, place) }).collect()
     }
@@ -187,48 +198,49 @@ impl Recorder {
             if progress.lead {
                 progress.lead = false;
                 drop(progress);
-                self.lead(batch);
+                self.lead();
                 return taken(batch, place);
             }
             progress = batch.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Commits for everybody who waits, then hands over to one of those who came meanwhile.
-    fn lead(&self, batch: &Arc<Batch>) {
-        let events = self.gather();
-        let answers = self.commit(events);
-        {
-            let mut queue = lock(&self.queue);
-            if queue.events.is_empty() {
-                queue.leading = false;
-            } else {
-                let next = Arc::clone(&queue.batch);
-                lock(&next.progress).lead = true;
-                next.changed.notify_one();
-            }
+    /// Decides and commits for everybody who waits, and tells them.
+    fn lead(&self) {
+        let Sitting { groups, answers, .. } = self.commit();
+        let mut answers = answers.list.into_iter();
+        for (batch, size) in groups {
+            lock(&batch.progress).answers = Some(answers.by_ref().take(size).collect());
+            batch.changed.notify_all();
         }
-        lock(&batch.progress).answers = Some(answers.into_iter().map(Some).collect());
-        batch.changed.notify_all();
     }
 
-    /// Takes those who wait. If there were many of late and there are few now, they are about to come: they have just
-    /// been answered, and a moment's patience saves a sync.
-    fn gather(&self) -> Vec<Incoming> {
-        let mut seen = 0;
-        for _ in 0..PATIENCE {
-            let waiting = lock(&self.queue).events.len();
-            if waiting * 2 > self.lately.load(Ordering::Relaxed) || waiting == seen && seen > 1 {
-                break;
-            }
-            seen = waiting;
-            std::thread::yield_now();
-        }
+    /// Lets those in who wait; gives their places.
+    fn let_in(&self, sitting: &mut Sitting) -> Vec<usize> {
         let mut queue = lock(&self.queue);
-        queue.batch = Arc::default();
+        if queue.events.is_empty() {
+            return Vec::new();
+        }
+        let batch = std::mem::take(&mut queue.batch);
         let events = std::mem::take(&mut queue.events);
-        self.lately.store(events.len(), Ordering::Relaxed);
-        events
+        drop(queue);
+        let first = sitting.events.len();
+        sitting.groups.push((batch, events.len()));
+        sitting.events.extend(events);
+        sitting.answers.list.resize_with(sitting.events.len(), || None);
+        (first..sitting.events.len()).collect()
+    }
+
+    /// Lets one of those who came meanwhile lead the next batch.
+    fn hand_over(&self) {
+        let mut queue = lock(&self.queue);
+        if queue.events.is_empty() {
+            queue.leading = false;
+        } else {
+            let next = Arc::clone(&queue.batch);
+            lock(&next.progress).lead = true;
+            next.changed.notify_one();
+        }
     }
 
     /// A session's state and policy as they are stored now.

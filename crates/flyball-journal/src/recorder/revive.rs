@@ -12,10 +12,19 @@ impl Recorder {
         if cache.head(name).is_some() {
             return Ok(());
         }
-        if let Some(loaded) = self.journal.load(name)? {
-            let head = loaded.head.clone();
-            let session = self.revive(loaded)?;
-            cache.put(head, session);
+        let Some(loaded) = self.journal.load(name)? else {
+            cache.follow(name);
+            return Ok(());
+        };
+        let head = loaded.head.clone();
+        // Without a snapshot the events that were loaded are all there are.
+        let ids: Option<Vec<String>> =
+            (head.snapshot == 0).then(|| loaded.tail.iter().filter_map(|record| record.id.clone()).collect());
+        let session = self.revive(loaded)?;
+        cache.put(head, session);
+        if let Some(ids) = ids {
+            cache.follow(name);
+            ids.iter().for_each(|id| cache.saw(name, id));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
 
 use super::Fault;
-use super::load::{self, Numbers, Place};
+use super::load::{self, Numbers, Place, seldom};
 use super::rows::{self, stored};
 use crate::journal::{Appended, Errand, PendingRow, Unit};
 use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
@@ -63,14 +63,14 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
             return Ok(Err(Appended::Stale));
         }
         let no = insert(sql, head, change.epoch, if change.records.is_empty() { 0 } else { end })?;
-        return Ok(Ok(Place { no, rev: 0, last: 0 }));
+        return Ok(Ok(Place { no, rev: 0, last: 0, rest: 0 }));
     };
     if change.new {
         return Ok(Err(Appended::Stale));
     }
     let last = if change.records.is_empty() { before.last } else { end };
-    if update(sql, head, before.no, last, change.epoch)? {
-        numbers.set(&head.session, Place { no: before.no, rev: head.rev, last });
+    if update(sql, head, &before, last, change.epoch)? {
+        numbers.set(&head.session, Place { no: before.no, rev: head.rev, last, rest: seldom(head) });
         return Ok(Ok(before));
     }
     let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
@@ -80,34 +80,45 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
     Ok(Err(if fenced { Appended::Fenced } else { Appended::Stale }))
 }
 
-/// Moves a head; says whether it stood where it must.
-fn update(sql: &Connection, head: &Head, no: i64, last: i64, epoch: u64) -> Outcome<bool> {
-    let update = "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, policy = ?4, snapshot = ?5, pending = ?6,
-         started = ?7, updated = ?8, status = ?9, warnings = ?10, blocks = ?11, halts = ?12, stopped_by = ?13,
-         label = ?14, parent = ?15, sum = ?16, last = ?17 WHERE no = ?18 AND rev = ?19 AND epoch = ?20";
-    let glance = &head.glance;
-    let moved = sql.prepare_cached(update)?.execute(params![
-        stored(head.rev),
-        stored(head.seq),
-        head.chain,
-        head.policy,
-        stored(head.snapshot),
-        head.pending.map(stored),
-        stored(head.started),
-        stored(head.updated),
-        glance.status.as_str(),
-        stored(glance.warnings),
-        stored(glance.blocks),
-        stored(glance.halts),
-        glance.stopped_by,
-        glance.label,
-        glance.parent,
-        stored(head.sum()),
-        last,
-        no,
-        stored(head.rev.wrapping_sub(1)),
-        stored(epoch),
-    ])?;
+/// Moves a head; says whether it stood where it must. What seldom changes is written only if it has changed.
+fn update(sql: &Connection, head: &Head, before: &Place, last: i64, epoch: u64) -> Outcome<bool> {
+    let moved = sql
+        .prepare_cached(
+            "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, snapshot = ?4, updated = ?5, sum = ?6,
+             last = ?7 WHERE no = ?8 AND rev = ?9 AND epoch = ?10",
+        )?
+        .execute(params![
+            stored(head.rev),
+            stored(head.seq),
+            head.chain,
+            stored(head.snapshot),
+            stored(head.updated),
+            stored(head.sum()),
+            last,
+            before.no,
+            stored(head.rev.wrapping_sub(1)),
+            stored(epoch),
+        ])?;
+    if moved == 1 && before.rest != seldom(head) {
+        let glance = &head.glance;
+        sql.prepare_cached(
+            "UPDATE flyball_sessions SET policy = ?1, pending = ?2, started = ?3, status = ?4, warnings = ?5,
+             blocks = ?6, halts = ?7, stopped_by = ?8, label = ?9, parent = ?10 WHERE no = ?11",
+        )?
+        .execute(params![
+            head.policy,
+            head.pending.map(stored),
+            stored(head.started),
+            glance.status.as_str(),
+            stored(glance.warnings),
+            stored(glance.blocks),
+            stored(glance.halts),
+            glance.stopped_by,
+            glance.label,
+            glance.parent,
+            before.no,
+        ])?;
+    }
     Ok(moved == 1)
 }
 

@@ -3,7 +3,7 @@
 use super::Fault;
 use super::rows::{self, HEAD, PENDING, RECORD, read, stored};
 use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow};
-use crate::record::{Head, Loaded, Record, state_sum};
+use crate::record::{Head, Loaded, Record, Sum, state_sum};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +39,21 @@ pub(super) struct Place {
     pub(super) rev: u64,
     /// The place of its last event.
     pub(super) last: i64,
+    /// The sum of the columns that seldom change; 0 if it is not known.
+    pub(super) rest: u64,
+}
+
+/// The sum of the columns of a head that seldom change.
+pub(super) fn seldom(head: &Head) -> u64 {
+    let glance = &head.glance;
+    let mut sum = Sum::default();
+    sum.text(&head.policy)
+        .number(head.pending.unwrap_or(0))
+        .number(head.started)
+        .text(glance.status.as_str());
+    sum.number(glance.warnings).number(glance.blocks).number(glance.halts);
+    sum.maybe(glance.stopped_by.as_deref()).maybe(glance.label.as_deref()).maybe(glance.parent.as_deref());
+    sum.done()
 }
 
 /// The places of sessions at work, so that they are not looked up for every event. One that was pruned and made anew
@@ -69,7 +84,7 @@ impl Numbers {
         let ends = "SELECT rev, last FROM flyball_sessions WHERE no = ?1";
         let place = sql
             .prepare_cached(ends)?
-            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)? }))?;
+            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)?, rest: 0 }))?;
         self.set(session, place);
         Ok(Some(place))
     }

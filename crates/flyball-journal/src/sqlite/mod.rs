@@ -266,6 +266,10 @@ impl Journal for Sqlite {
         format!("sqlite:{}", self.path.display())
     }
 
+    fn has_one_writer(&self) -> bool {
+        true
+    }
+
     fn turn(&self) -> Result<Turn<'_>> {
         Ok(Turn::holding(self.turns.take()?))
     }

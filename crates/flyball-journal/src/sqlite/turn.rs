@@ -19,6 +19,8 @@ pub(super) struct Turns {
     writing: PathBuf,
     /// The thread whose turn it is, in this process.
     holder: Mutex<Option<ThreadId>>,
+    /// Threads of this process sort it out among themselves before they go to the files.
+    inside: Mutex<()>,
 }
 
 /// A turn; it ends when it is dropped.
@@ -26,6 +28,8 @@ pub(super) struct Turns {
 pub(super) struct Held<'a> {
     turns: &'a Turns,
     turn: Option<File>,
+    #[allow(dead_code, reason = "held until the end of the turn, never read")]
+    inside: Option<MutexGuard<'a, ()>>,
 }
 
 impl Turns {
@@ -36,7 +40,12 @@ impl Turns {
             name.push(ending);
             PathBuf::from(name)
         };
-        Turns { waiting: named("-queue"), writing: named("-turn"), holder: Mutex::new(None) }
+        Turns {
+            waiting: named("-queue"),
+            writing: named("-turn"),
+            holder: Mutex::new(None),
+            inside: Mutex::new(()),
+        }
     }
 
     /// Waits for the turn.
@@ -44,13 +53,14 @@ impl Turns {
         let own = Some(std::thread::current().id());
         if *self.holder() == own {
             // This thread writes several times in one turn.
-            return Ok(Held { turns: self, turn: None });
+            return Ok(Held { turns: self, turn: None, inside: None });
         }
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = self.lock(&self.waiting)?;
         let turn = self.lock(&self.writing)?;
         drop(queue);
         *self.holder() = own;
-        Ok(Held { turns: self, turn: Some(turn) })
+        Ok(Held { turns: self, turn: Some(turn), inside: Some(inside) })
     }
 
     fn holder(&self) -> MutexGuard<'_, Option<ThreadId>> {

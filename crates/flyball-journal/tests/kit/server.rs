@@ -1,5 +1,12 @@
 //! A database for each test on the server of the tests, and plain SQL beside the store.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in a test that is how a failure is told"
+)]
+
 use flyball_journal::Postgres;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::runtime::Runtime;

@@ -1,0 +1,73 @@
+//! On the way to the store: which sessions were folded but are not known to be stored, and whose turn it is to commit.
+
+use super::lock;
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long to wait for one to arrive before looking again.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// The sessions on their way.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    names: Mutex<BTreeSet<String>>,
+    arrived: Condvar,
+}
+
+impl Flights {
+    /// Whether a session is on its way.
+    pub(super) fn has(&self, name: &str) -> bool {
+        lock(&self.names).contains(name)
+    }
+
+    /// Sessions set out.
+    pub(super) fn begin(&self, names: &[String]) {
+        lock(&self.names).extend(names.iter().cloned());
+    }
+
+    /// Sessions have arrived, or were forgotten.
+    pub(super) fn end(&self, names: &[String]) {
+        let mut all = lock(&self.names);
+        names.iter().for_each(|name| {
+            all.remove(name);
+        });
+        drop(all);
+        self.arrived.notify_all();
+    }
+
+    /// Waits until one arrives, or a moment.
+    pub(super) fn wait(&self) {
+        let names = lock(&self.names);
+        if !names.is_empty() {
+            drop(self.arrived.wait_timeout(names, GLANCE).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+/// How long to wait for the gate before those who came meanwhile are let in.
+const MOMENT: Duration = Duration::from_micros(200);
+
+/// One commit at a time.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    taken: Mutex<bool>,
+    freed: Condvar,
+}
+
+impl Gate {
+    /// Waits a moment for the gate; says whether it is ours now.
+    pub(super) fn enter(&self) -> bool {
+        let mut taken = lock(&self.taken);
+        if *taken {
+            taken = self.freed.wait_timeout(taken, MOMENT).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !std::mem::replace(&mut taken, true)
+    }
+
+    /// The commit is over.
+    pub(super) fn leave(&self) {
+        *lock(&self.taken) = false;
+        self.freed.notify_one();
+    }
+}
