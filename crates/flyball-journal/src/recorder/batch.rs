@@ -2,27 +2,31 @@
 
 use super::cache::Cache;
 use super::draft::{Draft, Rules};
+use super::fold::root_of;
 use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
 use crate::journal::{Appended, Unit};
-use crate::payload::shortened;
 use crate::probe::Point;
-use flyball::limits::{ANSWERS, TREE_DEPTH};
-use flyball::{Code, Decision, Error, Event, Kind, Usage};
+use flyball::Decision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// How often an event is tried again when its session has moved meanwhile, or the outcome is not known.
-const TRIES: usize = 16;
+/// How often an event is tried again when its session has moved meanwhile.
+const TRIES: u32 = 64;
+/// What a try counts for in which the store failed: there is less hope in that.
+const FAILURE: u32 = 8;
+/// The longest wait between two tries, so that those who want the same session do not come at the same time again.
+const LONGEST_WAIT_MS: u64 = 32;
 
 /// What is being put together for one append.
 #[derive(Default)]
 pub(super) struct Work {
-    drafts: BTreeMap<String, Draft>,
+    pub(super) drafts: BTreeMap<String, Draft>,
     /// The sessions whose handles were looked at.
-    reconciled: BTreeSet<String>,
+    pub(super) reconciled: BTreeSet<String>,
     /// Events that are answered once their session is stored.
     waiting: Vec<Waiting>,
     /// Events of sessions that are on their way to the store.
@@ -112,7 +116,7 @@ impl Recorder {
         if !open.is_empty() {
             self.again_and_again(open, &mut sitting, &mut last);
         }
-        lock(&self.cache).trim(self.options.hot_sessions);
+        lock(&self.cache).trim(self.options.hot_sessions, &self.flights);
         sitting.answers.fill(&last);
         sitting
     }
@@ -122,7 +126,7 @@ impl Recorder {
         let mut tries = 1;
         while !open.is_empty() && tries < TRIES {
             let mut cache = lock(&self.cache);
-            let _turn = match self.journal.turn() {
+            let turn = match self.journal.turn() {
                 Ok(turn) => turn,
                 Err(error) => {
                     *last = error;
@@ -136,13 +140,17 @@ impl Recorder {
             let idle = work.drafts.is_empty();
             let flight = self.take_off(&mut cache, &mut work);
             open = self.land(flight, work, Some(&mut cache), &mut sitting.answers, last);
+            drop(turn);
             drop(cache);
             if idle && !later.is_empty() {
                 self.flights.wait();
             } else {
-                tries += 1;
+                tries += if last.trouble == Trouble::Busy { 1 } else { FAILURE };
             }
             open.extend(later);
+            if !open.is_empty() && tries > 1 {
+                pause(tries);
+            }
         }
     }
 
@@ -190,8 +198,7 @@ impl Recorder {
         }
     }
 
-    /// What was folded is on its way to the store: nobody folds these sessions further until it has arrived. The cache
-    /// has their new heads already; if they do not arrive, it forgets them.
+    /// What was folded goes to the store. The cache has the new heads already; if they do not arrive, it forgets them.
     fn take_off(&self, cache: &mut Cache, work: &mut Work) -> Flight {
         let drafts = std::mem::take(&mut work.drafts);
         let names: Vec<String> = drafts.keys().cloned().collect();
@@ -199,7 +206,6 @@ impl Recorder {
         if let Ok(units) = &units {
             units.iter().flat_map(|unit| &unit.changes).for_each(|change| cache.moved(change.head.clone()));
         }
-        self.flights.begin(&names);
         Flight { names, units }
     }
 
@@ -278,134 +284,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Folds one event into its session.
-    fn take(&self, cache: &mut Cache, work: &mut Work, event: &Incoming) -> Result<Folded, Refusal> {
-        let name = &event.event.session;
-        if self.flights.has(name) {
-            return Ok(Folded::Later);
-        }
-        self.ensure(cache, name)?;
-        if self.ensure_parents(cache, &event.event)? {
-            return Ok(Folded::Later);
-        }
-        if work.reconciled.insert(name.clone()) {
-            self.reconcile(cache, work, name, event.event.at)?;
-        }
-        if let Some(id) = &event.event.id
-            && let Some(record) = work.drafts.get(name).and_then(|draft| draft.by_id(&id.id))
-        {
-            // Sent twice in one batch; the session itself remembers only the newest.
-            return if record.body == id.body.number() {
-                Ok(Folded::Again(whole(&record.decision).ok_or_else(|| unreadable(name))?))
-            } else {
-                Err(conflict(record.seq).into())
-            };
-        }
-        if let Some(known) = self.known(cache, &event.event)? {
-            return Ok(Folded::Known(known));
-        }
-        self.fold(cache, work, event)
-    }
-
-    /// The answer that an id got long ago; recent ones are remembered by the session itself.
-    fn known(&self, cache: &mut Cache, event: &Event) -> Result<Option<Decision>, Refusal> {
-        let Some(id) = &event.id else { return Ok(None) };
-        let long = cache.head(&event.session).is_some_and(|head| head.seq > ANSWERS as u64 / 2);
-        if !long || cache.is_new(&event.session, &id.id) {
-            return Ok(None);
-        }
-        let Some(found) = self.journal.find_covered(&event.session, &id.id)? else { return Ok(None) };
-        if found.body != id.body.number() {
-            return Err(conflict(found.seq).into());
-        }
-        Ok(Some(found.decision.as_deref().and_then(whole).unwrap_or_else(|| Decision {
-            session: event.session.clone(),
-            seq: found.seq,
-            decision: found.verdict,
-            state: found.status,
-            ..Decision::default()
-        })))
-    }
-
-    /// Brings the sessions above one into memory: it draws on their budgets. Says whether one of them is on its way to
-    /// the store.
-    fn ensure_parents(&self, cache: &mut Cache, event: &Event) -> Result<bool, Refusal> {
-        let named = match &event.kind {
-            Kind::SessionStarted { parent, .. } => parent.clone(),
-            _ => None,
-        };
-        let mut next = named.or_else(|| parent_of(cache, &event.session));
-        for _ in 0..TREE_DEPTH {
-            let Some(parent) = next else { break };
-            if self.flights.has(&parent) {
-                return Ok(true);
-            }
-            self.ensure(cache, &parent)?;
-            next = parent_of(cache, &parent);
-        }
-        Ok(false)
-    }
-
-    /// Puts an event through the governor and into the draft of its session.
-    pub(super) fn fold(
-        &self,
-        cache: &mut Cache,
-        work: &mut Work,
-        event: &Incoming,
-    ) -> Result<Folded, Refusal> {
-        let name = event.event.session.as_str();
-        let before = cache.sessions.get(name).map_or(0, |session| session.state().seq());
-        let above = used_above(cache, name);
-        let decision = cache.sessions.step(&event.event)?;
-        if decision.seq <= before {
-            return self.again(work, name, decision);
-        }
-        let nonce = RandomState::new().hash_one(decision.seq);
-        let errands = self.errands(&decision);
-        let text = self.stored_text(event);
-        let draft = self.draft(cache, work, name);
-        draft.take(event, text, &decision, nonce);
-        draft.errands.extend(errands);
-        if let Some(id) = &event.event.id {
-            cache.saw(name, &id.id);
-        }
-        for (parent, used) in above {
-            let now = cache.sessions.get(&parent).map(|session| *session.state().used());
-            if now.is_some_and(|now| now != used) {
-                self.draft(cache, work, &parent).drawn = true;
-            }
-        }
-        Ok(Folded::New(decision, nonce))
-    }
-
-    /// What is stored of an event, and whether that is the whole.
-    fn stored_text(&self, event: &Incoming) -> (String, bool) {
-        let journal = &self.source.base().journal;
-        let limit = journal.payload.and_then(|limit| usize::try_from(limit).ok());
-        let preview = usize::try_from(journal.preview).unwrap_or(usize::MAX);
-        match limit.and_then(|limit| shortened(&event.text, limit, preview)) {
-            Some(short) => (short, false),
-            None => (event.text.clone(), true),
-        }
-    }
-
-    /// An event that was answered before gets the very same answer, as it is stored.
-    fn again(&self, work: &Work, name: &str, decision: Decision) -> Result<Folded, Refusal> {
-        let draft = work.drafts.get(name);
-        if let Some(text) = draft.and_then(|draft| draft.answered(decision.seq)) {
-            return Ok(Folded::Again(whole(text).unwrap_or(decision)));
-        }
-        let stored = self.journal.records(name, decision.seq, decision.seq)?.pop();
-        let stored = stored.and_then(|record| whole(&record.decision));
-        Ok(Folded::Known(stored.unwrap_or(decision)))
-    }
-
-    /// The draft of a session, begun if need be.
-    pub(super) fn draft<'a>(&self, cache: &mut Cache, work: &'a mut Work, name: &str) -> &'a mut Draft {
-        let leased = lock(&self.leases).get(name).copied();
-        work.drafts.entry(name.to_owned()).or_insert_with(|| Draft::new(name, cache.head(name), leased))
-    }
-
     /// The drafts as units: sessions of one family are stored together or not at all.
     fn units(&self, cache: &Cache, drafts: BTreeMap<String, Draft>) -> Result<Vec<Unit>, StoreError> {
         let rules = Rules { every: self.options.snapshot_every, digest: &self.digest };
@@ -473,50 +351,9 @@ impl Recorder {
     }
 }
 
-fn conflict(seq: u64) -> Error {
-    Error::new(
-        Code::EventConflict,
-        format!("this id was used before, by event {seq} of the session, with another body"),
-        "give every event an id of its own; send the same body when you send it again",
-    )
-}
-
-/// A stored decision.
-fn whole(text: &str) -> Option<Decision> {
-    serde_json::from_str(text).ok()
-}
-
-fn unreadable(session: &str) -> StoreError {
-    StoreError::corrupt(format!("a decision of session '{session}' cannot be read back"))
-}
-
-fn parent_of(cache: &Cache, name: &str) -> Option<String> {
-    cache.sessions.get(name)?.state().parent().map(str::to_owned)
-}
-
-/// The sessions above one, nearest first, as far as they are known; a ring of parents ends where it closes.
-fn above(cache: &Cache, name: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let mut next = parent_of(cache, name);
-    while let Some(parent) = next {
-        if parent == name || names.contains(&parent) || names.len() == TREE_DEPTH {
-            break;
-        }
-        next = parent_of(cache, &parent);
-        names.push(parent);
-    }
-    names
-}
-
-fn root_of(cache: &Cache, name: &str) -> String {
-    above(cache, name).pop().unwrap_or_else(|| name.to_owned())
-}
-
-/// What the sessions above one have used so far.
-fn used_above(cache: &Cache, name: &str) -> Vec<(String, Usage)> {
-    let known = |parent: String| {
-        let used = *cache.sessions.get(&parent)?.state().used();
-        Some((parent, used))
-    };
-    above(cache, name).into_iter().filter_map(known).collect()
+/// Waits a while that nobody else waits, longer with each try.
+fn pause(tries: u32) {
+    let most = (1_u64 << tries.min(10)).min(LONGEST_WAIT_MS) * 1_000;
+    let micros = RandomState::new().hash_one(tries) % most;
+    std::thread::park_timeout(Duration::from_micros(micros));
 }

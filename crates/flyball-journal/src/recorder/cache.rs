@@ -1,5 +1,6 @@
 //! The sessions at work, as they were stored last, and in the order they were used.
 
+use super::flights::Flights;
 use crate::record::Head;
 use flyball::{PolicySource, Session, Sessions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,12 +76,13 @@ impl Cache {
     }
 
     /// Forgets the sessions that were not used for the longest time, if there are too many.
-    pub(super) fn trim(&mut self, most: usize) {
+    pub(super) fn trim(&mut self, most: usize, flights: &Flights) {
         if self.heads.len() <= most {
             return;
         }
-        let mut ages: Vec<(u64, String)> =
-            self.heads.iter().map(|(name, kept)| (kept.used, name.clone())).collect();
+        let under_way = flights.all();
+        let idle = self.heads.iter().filter(|(name, _)| !under_way.contains(*name));
+        let mut ages: Vec<(u64, String)> = idle.map(|(name, kept)| (kept.used, name.clone())).collect();
         ages.sort_unstable();
         for (_, name) in ages.into_iter().take(self.heads.len() - most / 2) {
             self.forget(&name);

@@ -21,9 +21,9 @@ impl Flights {
         lock(&self.names).contains(name)
     }
 
-    /// Sessions set out.
-    pub(super) fn begin(&self, names: &[String]) {
-        lock(&self.names).extend(names.iter().cloned());
+    /// A session sets out.
+    pub(super) fn begin(&self, name: &str) {
+        lock(&self.names).insert(name.to_owned());
     }
 
     /// Sessions have arrived, or were forgotten.
@@ -34,6 +34,11 @@ impl Flights {
         });
         drop(all);
         self.arrived.notify_all();
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> BTreeSet<String> {
+        lock(&self.names).clone()
     }
 
     /// Waits until one arrives, or a moment.

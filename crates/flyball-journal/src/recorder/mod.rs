@@ -8,6 +8,7 @@ mod cache;
 mod draft;
 mod errands;
 mod flights;
+mod fold;
 mod inject;
 mod revive;
 
@@ -248,17 +249,30 @@ impl Recorder {
     /// # Errors
     /// If it cannot be read.
     pub fn session(&self, name: &str) -> std::result::Result<Option<(State, Policy)>, Refusal> {
-        let mut cache = lock(&self.cache);
+        let mut cache = self.quiet(name);
         cache.forget(name);
         self.ensure(&mut cache, name)?;
         let found = cache.sessions.get(name);
         Ok(found.map(|session| (session.state().clone(), session.policy().clone())))
     }
 
+    /// The cache, at a time when nothing of a session is on its way to the store.
+    fn quiet(&self, name: &str) -> MutexGuard<'_, Cache> {
+        loop {
+            let cache = lock(&self.cache);
+            if !self.flights.has(name) {
+                return cache;
+            }
+            drop(cache);
+            self.flights.wait();
+        }
+    }
+
     /// Works on a session under a lease from now on: appends carry its epoch, and are refused once it is lost.
     pub fn hold(&self, lease: &Lease) {
+        let mut cache = self.quiet(&lease.session);
         lock(&self.leases).insert(lease.session.clone(), lease.epoch);
-        lock(&self.cache).forget(&lease.session);
+        cache.forget(&lease.session);
     }
 
     /// Works on a session without a lease again.

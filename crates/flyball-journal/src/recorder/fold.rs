@@ -1,0 +1,203 @@
+//! Folding an event into its session: is it known, whose budgets does it draw on, what does the governor say?
+
+use super::batch::{Folded, Work};
+use super::cache::Cache;
+use super::draft::Draft;
+use super::{Recorder, Refusal, lock};
+use crate::error::StoreError;
+use crate::incoming::Incoming;
+use crate::payload::shortened;
+use flyball::limits::{ANSWERS, TREE_DEPTH};
+use flyball::{Code, Decision, Error, Event, Kind, Usage};
+use std::hash::{BuildHasher, RandomState};
+
+impl Recorder {
+    /// Folds one event into its session.
+    pub(super) fn take(
+        &self,
+        cache: &mut Cache,
+        work: &mut Work,
+        event: &Incoming,
+    ) -> Result<Folded, Refusal> {
+        let name = &event.event.session;
+        if self.is_elsewhere(work, name) {
+            return Ok(Folded::Later);
+        }
+        self.ensure(cache, name)?;
+        if self.ensure_parents(cache, work, &event.event)? {
+            return Ok(Folded::Later);
+        }
+        if work.reconciled.insert(name.clone()) {
+            self.reconcile(cache, work, name, event.event.at)?;
+        }
+        if let Some(id) = &event.event.id
+            && let Some(record) = work.drafts.get(name).and_then(|draft| draft.by_id(&id.id))
+        {
+            // Sent twice in one batch; the session itself remembers only the newest.
+            return if record.body == id.body.number() {
+                Ok(Folded::Again(whole(&record.decision).ok_or_else(|| unreadable(name))?))
+            } else {
+                Err(conflict(record.seq).into())
+            };
+        }
+        if let Some(known) = self.known(cache, &event.event)? {
+            return Ok(Folded::Known(known));
+        }
+        self.fold(cache, work, event)
+    }
+
+    /// The answer that an id got long ago; recent ones are remembered by the session itself.
+    fn known(&self, cache: &mut Cache, event: &Event) -> Result<Option<Decision>, Refusal> {
+        let Some(id) = &event.id else { return Ok(None) };
+        let long = cache.head(&event.session).is_some_and(|head| head.seq > ANSWERS as u64 / 2);
+        if !long || cache.is_new(&event.session, &id.id) {
+            return Ok(None);
+        }
+        let Some(found) = self.journal.find_covered(&event.session, &id.id)? else { return Ok(None) };
+        if found.body != id.body.number() {
+            return Err(conflict(found.seq).into());
+        }
+        Ok(Some(found.decision.as_deref().and_then(whole).unwrap_or_else(|| Decision {
+            session: event.session.clone(),
+            seq: found.seq,
+            decision: found.verdict,
+            state: found.status,
+            ..Decision::default()
+        })))
+    }
+
+    /// Whether a session is on its way to the store with another batch.
+    fn is_elsewhere(&self, work: &Work, name: &str) -> bool {
+        !work.drafts.contains_key(name) && self.flights.has(name)
+    }
+
+    /// Brings the sessions above one into memory: it draws on their budgets. Says whether one of them is on its way to
+    /// the store.
+    fn ensure_parents(&self, cache: &mut Cache, work: &Work, event: &Event) -> Result<bool, Refusal> {
+        let named = match &event.kind {
+            Kind::SessionStarted { parent, .. } => parent.clone(),
+            _ => None,
+        };
+        let mut next = named.or_else(|| parent_of(cache, &event.session));
+        for _ in 0..TREE_DEPTH {
+            let Some(parent) = next else { break };
+            if self.is_elsewhere(work, &parent) {
+                return Ok(true);
+            }
+            self.ensure(cache, &parent)?;
+            next = parent_of(cache, &parent);
+        }
+        Ok(false)
+    }
+
+    /// Puts an event through the governor and into the draft of its session.
+    pub(super) fn fold(
+        &self,
+        cache: &mut Cache,
+        work: &mut Work,
+        event: &Incoming,
+    ) -> Result<Folded, Refusal> {
+        let name = event.event.session.as_str();
+        let before = cache.sessions.get(name).map_or(0, |session| session.state().seq());
+        let above = used_above(cache, name);
+        let decision = cache.sessions.step(&event.event)?;
+        if decision.seq <= before {
+            return self.again(work, name, decision);
+        }
+        let nonce = RandomState::new().hash_one(decision.seq);
+        let errands = self.errands(&decision);
+        let text = self.stored_text(event);
+        let draft = self.draft(cache, work, name);
+        draft.take(event, text, &decision, nonce);
+        draft.errands.extend(errands);
+        if let Some(id) = &event.event.id {
+            cache.saw(name, &id.id);
+        }
+        for (parent, used) in above {
+            let now = cache.sessions.get(&parent).map(|session| *session.state().used());
+            if now.is_some_and(|now| now != used) {
+                self.draft(cache, work, &parent).drawn = true;
+            }
+        }
+        Ok(Folded::New(decision, nonce))
+    }
+
+    /// What is stored of an event, and whether that is the whole.
+    fn stored_text(&self, event: &Incoming) -> (String, bool) {
+        let journal = &self.source.base().journal;
+        let limit = journal.payload.and_then(|limit| usize::try_from(limit).ok());
+        let preview = usize::try_from(journal.preview).unwrap_or(usize::MAX);
+        match limit.and_then(|limit| shortened(&event.text, limit, preview)) {
+            Some(short) => (short, false),
+            None => (event.text.clone(), true),
+        }
+    }
+
+    /// An event that was answered before gets the very same answer, as it is stored.
+    fn again(&self, work: &Work, name: &str, decision: Decision) -> Result<Folded, Refusal> {
+        let draft = work.drafts.get(name);
+        if let Some(text) = draft.and_then(|draft| draft.answered(decision.seq)) {
+            return Ok(Folded::Again(whole(text).unwrap_or(decision)));
+        }
+        let stored = self.journal.records(name, decision.seq, decision.seq)?.pop();
+        let stored = stored.and_then(|record| whole(&record.decision));
+        Ok(Folded::Known(stored.unwrap_or(decision)))
+    }
+
+    /// The draft of a session, begun if need be. From then on nobody else folds it, until it is stored or forgotten.
+    pub(super) fn draft<'a>(&self, cache: &mut Cache, work: &'a mut Work, name: &str) -> &'a mut Draft {
+        if !work.drafts.contains_key(name) {
+            self.flights.begin(name);
+        }
+        let leased = lock(&self.leases).get(name).copied();
+        work.drafts.entry(name.to_owned()).or_insert_with(|| Draft::new(name, cache.head(name), leased))
+    }
+}
+
+fn conflict(seq: u64) -> Error {
+    Error::new(
+        Code::EventConflict,
+        format!("this id was used before, by event {seq} of the session, with another body"),
+        "give every event an id of its own; send the same body when you send it again",
+    )
+}
+
+/// A stored decision.
+fn whole(text: &str) -> Option<Decision> {
+    serde_json::from_str(text).ok()
+}
+
+fn unreadable(session: &str) -> StoreError {
+    StoreError::corrupt(format!("a decision of session '{session}' cannot be read back"))
+}
+
+fn parent_of(cache: &Cache, name: &str) -> Option<String> {
+    cache.sessions.get(name)?.state().parent().map(str::to_owned)
+}
+
+/// The sessions above one, nearest first, as far as they are known; a ring of parents ends where it closes.
+fn above(cache: &Cache, name: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut next = parent_of(cache, name);
+    while let Some(parent) = next {
+        if parent == name || names.contains(&parent) || names.len() == TREE_DEPTH {
+            break;
+        }
+        next = parent_of(cache, &parent);
+        names.push(parent);
+    }
+    names
+}
+
+pub(super) fn root_of(cache: &Cache, name: &str) -> String {
+    above(cache, name).pop().unwrap_or_else(|| name.to_owned())
+}
+
+/// What the sessions above one have used so far.
+fn used_above(cache: &Cache, name: &str) -> Vec<(String, Usage)> {
+    let known = |parent: String| {
+        let used = *cache.sessions.get(&parent)?.state().used();
+        Some((parent, used))
+    };
+    above(cache, name).into_iter().filter_map(known).collect()
+}
