@@ -1,7 +1,7 @@
 //! Sessions that survive: seed 001 with a process for every request, and every recorded history with a process for
 //! every event.
 
-use crate::kit::{Store, flyball, folder, histories, recorded};
+use crate::kit::{Store, flyball, folder, histories, recorded, root};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -321,4 +321,28 @@ fn a_redelivered_id_gets_its_answer_and_another_body_is_a_conflict() {
     let other = store.event(r#"{"type":"user.message","id":"m1","text":"two"}"#);
     assert_eq!(other["error"]["code"], "event_conflict");
     assert_eq!(store.event(r#"{"type":"user.message","id":"m2","text":"three"}"#)["seq"], 2);
+}
+
+#[test]
+fn the_example_of_the_tasks_works_across_processes() {
+    let store = Store::own("store-example");
+    let file = |name: &str| {
+        let path = root().join("examples/tasks").join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let approvals = |answers: &[Value]| {
+        let effects =
+            answers.iter().flat_map(|answer| answer["effects"].as_array().cloned().unwrap_or_default());
+        effects.filter(|effect| effect["effect"] == "plan.approved").count()
+    };
+    assert_eq!(approvals(&store.observe(&file("ask.jsonl"))), 0);
+    assert_eq!(store.count(ROWS), 1);
+    assert_eq!(approvals(&store.observe(&file("list.jsonl"))), 0);
+    assert_eq!(store.count(ROWS), 1);
+    assert_eq!(approvals(&store.observe(&file("yes.jsonl"))), 1);
+    assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
+    // Sent once more, it is answered as it was, and counted once.
+    let before = store.count("SELECT seq FROM flyball_sessions");
+    assert_eq!(approvals(&store.observe(&file("yes.jsonl"))), 1);
+    assert_eq!(store.count("SELECT seq FROM flyball_sessions"), before);
 }
