@@ -159,6 +159,10 @@ impl Journal for Faulty {
         self.inner.address()
     }
 
+    fn has_one_writer(&self) -> bool {
+        self.inner.has_one_writer()
+    }
+
     fn turn(&self) -> Result<Turn<'_>> {
         self.run("turn", |inner| inner.turn())
     }
@@ -173,6 +177,10 @@ impl Journal for Faulty {
             return Ok(units.iter().map(|_| Appended::Done).collect());
         }
         self.run("append", |inner| inner.append(units))
+    }
+
+    fn find_covered(&self, session: &str, id: &str) -> Result<Option<Answered>> {
+        self.run("find", |inner| inner.find_covered(session, id))
     }
 
     fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {

@@ -10,6 +10,8 @@ use flyball_journal::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Events that one process sends before the other goes on.
+const SHIFT: usize = 7;
 /// How often something is tried.
 const TRIES: usize = 8;
 /// The sessions, and the histories that they live through.
@@ -118,7 +120,11 @@ pub(crate) fn play(store: &Arc<dyn Desk>) -> Fallible<Told> {
     let (early, late) = events.split_at(events.len() / 2);
     let options = RecorderOptions { hot_sessions: 4, ..RecorderOptions::default() };
     let recorder = Recorder::new(Arc::clone(store), PolicySource::preset(Preset::Agent), options.clone());
-    sends(&mut told, &recorder, early)?;
+    // Another process works on the same sessions: who comes second finds that they have moved, and takes its turn.
+    let other = Recorder::new(Arc::clone(store), PolicySource::preset(Preset::Agent), options.clone());
+    for (at, part) in early.chunks(SHIFT).enumerate() {
+        sends(&mut told, if at % 2 == 0 { &recorder } else { &other }, part)?;
+    }
     // The process ends; the next one works under another policy.
     let recorder = Recorder::new(Arc::clone(store), PolicySource::preset(Preset::Strict), options);
     leased(&mut told, store, &recorder, late)?;
