@@ -24,6 +24,7 @@ pub(crate) fn errands(session: &str, keys: impl Iterator<Item = String>) -> Unit
         error: None,
     };
     let change = Change {
+        seldom: true,
         new: true,
         head,
         epoch: 0,

@@ -248,6 +248,8 @@ pub enum LabelChange {
 pub struct Change {
     /// The session is not in the store yet.
     pub new: bool,
+    /// What seldom changes in a head has changed: everything but the counters, the chain and the time.
+    pub seldom: bool,
     /// The head after the change. The store must still have the revision before it (`head.rev - 1`), and `epoch`.
     pub head: Head,
     /// The epoch that the writer works under.

@@ -4,70 +4,91 @@ use crate::Outcome;
 use crate::clock::ratio;
 use crate::lines::event;
 use crate::rate::recorder;
+use flyball_journal::Recorder;
 use std::time::Instant;
 
 /// Sessions that share the events.
 const SESSIONS: u64 = 64;
 /// Events in a commit.
 const BATCH: u64 = 64;
-/// Events before the first window: the sessions begin, and the tables are made.
+/// Events before an early window: the sessions begin, and the tables are made.
 const BEFORE: u64 = 1_024;
 /// Events over which a cost is averaged.
 const WINDOW: u64 = 10_240;
-/// Windows that are compared at each end; the middle one of them counts, because machines are noisy.
-const ENDS: usize = 5;
-/// Lines about the way between.
-const SHOWN: usize = 10;
+/// Early and late windows, in turns; the middle one of each counts, because machines are noisy.
+const WINDOWS: usize = 9;
+/// Lines about memory on the way.
+const SHOWN: u64 = 10;
 
-/// Fills a store and looks at it on the way.
+/// A store that is being filled.
+struct Filling {
+    recorder: Recorder,
+    events: u64,
+}
+
+impl Filling {
+    fn open(store: &str) -> Outcome<Self> {
+        Ok(Filling { recorder: recorder(store)?, events: 0 })
+    }
+
+    /// Stores so many more events; gives the nanoseconds for one.
+    fn go_on(&mut self, events: u64) -> Outcome<u64> {
+        let began = Instant::now();
+        let end = self.events + events;
+        while self.events < end {
+            let batch = (self.events..self.events + BATCH)
+                .map(|at| event(&format!("s{}", at % SESSIONS), at / SESSIONS));
+            let answers = self.recorder.submit_all(batch.collect::<Outcome<Vec<_>>>()?);
+            if let Some(refused) = answers.into_iter().find_map(Result::err) {
+                return Err(format!("event after {}: {refused:?}", self.events).into());
+            }
+            self.events += BATCH;
+        }
+        Ok(u64::try_from(began.elapsed().as_nanos())? / events)
+    }
+}
+
+/// Fills a store and looks at it on the way; then compares it, in turns, with stores that have just begun.
 pub(crate) fn run(store: &str, events: u64) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
-    let recorder_now = recorder(store)?;
-    let mut windows: Vec<(u64, u64)> = Vec::new();
+    let mut full = Filling::open(store)?;
     let mut memory = Vec::new();
-    let mut began = Instant::now();
-    for first in (0..events).step_by(BATCH as usize) {
-        let batch = (first..first + BATCH).map(|at| event(&format!("s{}", at % SESSIONS), at / SESSIONS));
-        let answers = recorder_now.submit_all(batch.collect::<Outcome<Vec<_>>>()?);
-        if let Some(refused) = answers.into_iter().find_map(Result::err) {
-            return Err(format!("event after {first}: {refused:?}").into());
-        }
-        let done = first + BATCH;
-        if done == BEFORE {
-            began = Instant::now();
-        } else if done > BEFORE && (done - BEFORE).is_multiple_of(WINDOW) {
-            let nanos = u64::try_from(began.elapsed().as_nanos())? / WINDOW;
-            windows.push((done, nanos));
-            memory.push(resident_kib());
-            began = Instant::now();
-        }
+    for _ in 0..SHOWN {
+        full.go_on((events / SHOWN).next_multiple_of(BATCH))?;
+        memory.push(resident_kib());
+        lines.push(format!("{:>9} events: {} KiB in memory", full.events, resident_kib()));
     }
-    drop(recorder_now);
-    if windows.len() < 2 * ENDS {
-        return Err("too few events for a comparison".into());
-    }
-    for ((done, nanos), kib) in windows.iter().zip(&memory).step_by(windows.len().div_ceil(SHOWN)) {
-        lines.push(format!("{done:>9} events: {nanos:>7} ns an event, {kib} KiB in memory"));
-    }
-    let middle = |ends: &[(u64, u64)]| -> u64 {
-        let mut costs: Vec<u64> = ends.iter().map(|(_, nanos)| *nanos).collect();
-        costs.sort_unstable();
-        costs.get(costs.len() / 2).copied().unwrap_or(0)
-    };
-    let (early, _) = windows.split_at(ENDS);
-    let (_, late) = windows.split_at(windows.len() - ENDS);
-    lines.push(format!("cost late / early = {}", ratio(middle(late), middle(early))));
     let (first, last) = (memory.first().copied().unwrap_or(0), memory.last().copied().unwrap_or(0));
     lines.push(format!("memory late / early = {}", ratio(last, first)));
+    let (mut early, mut late) = (Vec::new(), Vec::new());
+    for round in 0..WINDOWS {
+        let mut begun = Filling::open(&format!("{store}-begun-{round}"))?;
+        begun.go_on(BEFORE)?;
+        early.push(begun.go_on(WINDOW)?);
+        late.push(full.go_on(WINDOW)?);
+    }
+    lines.push(format!(
+        "cost of an event after {BEFORE}: {} ns; after {events}: {} ns",
+        middle(&mut early),
+        middle(&mut late)
+    ));
+    lines.push(format!("cost late / early = {}", ratio(middle(&mut late), middle(&mut early))));
+    let next = full.events / SESSIONS;
+    drop(full);
     let began = Instant::now();
     let again = recorder(store)?;
-    let answer = again.submit(event("s0", events / SESSIONS)?);
+    let answer = again.submit(event("s0", next)?);
     let took = began.elapsed();
     if answer.is_err() {
         return Err("the first event after opening was refused".into());
     }
     lines.push(format!("opening {events} events and the first answer: {} us", took.as_micros()));
     Ok(lines)
+}
+
+fn middle(costs: &mut [u64]) -> u64 {
+    costs.sort_unstable();
+    costs.get(costs.len() / 2).copied().unwrap_or(0)
 }
 
 /// Memory of this process, from the system's own count.

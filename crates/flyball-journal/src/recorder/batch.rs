@@ -1,14 +1,16 @@
 //! One commit for many events: fold them, store them, and answer only what is stored.
 
 use super::cache::Cache;
-use super::draft::{Draft, Rules};
+use super::draft::{Draft, Drafts, Rules};
 use super::fold::root_of;
 use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
 use crate::journal::{Appended, Unit};
+use crate::lookup::Lookup;
 use crate::probe::Point;
 use flyball::Decision;
+use flyball::limits::ANSWERS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -21,10 +23,16 @@ const FAILURE: u32 = 8;
 /// The longest wait between two tries, so that those who want the same session do not come at the same time again.
 const LONGEST_WAIT_MS: u64 = 32;
 
+/// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
+const WARM: u64 = 3;
+/// The most events without a snapshot. A session remembers its last ids itself, and more than these; the store has
+/// those that a snapshot covers.
+const LONGEST_TAIL: u64 = ANSWERS as u64 * 3 / 4;
+
 /// What is being put together for one append.
 #[derive(Default)]
 pub(super) struct Work {
-    pub(super) drafts: BTreeMap<String, Draft>,
+    pub(super) drafts: Drafts,
     /// The sessions whose handles were looked at.
     pub(super) reconciled: BTreeSet<String>,
     /// Events that are answered once their session is stored.
@@ -42,6 +50,15 @@ struct Flight {
     names: Vec<String>,
     units: Result<Vec<Unit>, StoreError>,
 }
+
+impl Default for Flight {
+    fn default() -> Self {
+        Flight { names: Vec::new(), units: Ok(Vec::new()) }
+    }
+}
+
+/// What became of a flight: each unit and whether it was stored, or why nothing was.
+type Landed = Result<(Vec<Unit>, Vec<Result<Appended, StoreError>>), StoreError>;
 
 /// The answers of a batch.
 #[derive(Default)]
@@ -92,26 +109,27 @@ impl Recorder {
     pub(super) fn commit(&self) -> Sitting {
         let mut sitting = Sitting::default();
         let mut work = Work::default();
-        let mut entered = !self.journal.has_one_writer();
-        let gated = !entered;
+        let mut flight = Flight::default();
+        let gated = self.journal.has_one_writer();
         loop {
             let open = self.let_in(&mut sitting);
-            self.fold_all(&mut lock(&self.cache), &mut work, &sitting.events, &open, &mut sitting.answers);
-            if entered {
+            if !open.is_empty() {
+                let mut cache = lock(&self.cache);
+                self.fold_all(&mut cache, &mut work, &sitting.events, &open, &mut sitting.answers);
+                self.take_off(&mut cache, &mut work, &mut flight);
+            }
+            if !gated || self.gate.enter() {
                 break;
             }
-            entered = self.gate.enter();
-            // Those who were answered by the commit before are on their way back.
-            std::thread::yield_now();
         }
-        let later = std::mem::take(&mut work.later);
-        let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
-        let flight = self.take_off(&mut lock(&self.cache), &mut work);
         self.hand_over();
-        let mut open = self.land(flight, work, None, &mut sitting.answers, &mut last);
+        let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
+        let later = std::mem::take(&mut work.later);
+        let landed = self.land(flight, None);
         if gated {
             self.gate.leave();
         }
+        let mut open = self.answer(landed, work, &mut sitting.answers, &mut last);
         open.extend(later);
         if !open.is_empty() {
             self.again_and_again(open, &mut sitting, &mut last);
@@ -138,8 +156,10 @@ impl Recorder {
             self.fold_all(&mut cache, &mut work, &sitting.events, &open, &mut sitting.answers);
             let later = std::mem::take(&mut work.later);
             let idle = work.drafts.is_empty();
-            let flight = self.take_off(&mut cache, &mut work);
-            open = self.land(flight, work, Some(&mut cache), &mut sitting.answers, last);
+            let mut flight = Flight::default();
+            self.take_off(&mut cache, &mut work, &mut flight);
+            let landed = self.land(flight, Some(&mut cache));
+            open = self.answer(landed, work, &mut sitting.answers, last);
             drop(turn);
             drop(cache);
             if idle && !later.is_empty() {
@@ -198,30 +218,26 @@ impl Recorder {
         }
     }
 
-    /// What was folded goes to the store. The cache has the new heads already; if they do not arrive, it forgets them.
-    fn take_off(&self, cache: &mut Cache, work: &mut Work) -> Flight {
-        let drafts = std::mem::take(&mut work.drafts);
-        let names: Vec<String> = drafts.keys().cloned().collect();
-        let units = self.units(cache, drafts);
-        if let Ok(units) = &units {
-            units.iter().flat_map(|unit| &unit.changes).for_each(|change| cache.moved(change.head.clone()));
+    /// What was folded sets out for the store. The cache has the new heads already; if they do not arrive, it forgets
+    /// them.
+    fn take_off(&self, cache: &mut Cache, work: &mut Work, flight: &mut Flight) {
+        let drafts = std::mem::take(&mut work.drafts).into_list();
+        flight.names.extend(drafts.iter().map(|draft| draft.session().to_owned()));
+        match (self.units(cache, drafts), &mut flight.units) {
+            (Ok(units), Ok(all)) => {
+                units.iter().flat_map(|unit| &unit.changes).for_each(|change| cache.moved(&change.head));
+                all.extend(units);
+            }
+            (Err(error), all @ Ok(_)) => *all = Err(error),
+            (_, Err(_)) => {}
         }
-        Flight { names, units }
     }
 
-    /// Stores what was folded and answers it; returns the events that must be tried again. What keeps the store from
-    /// storing is left in `last`.
-    fn land(
-        &self,
-        flight: Flight,
-        work: Work,
-        cache: Option<&mut Cache>,
-        answers: &mut Answers,
-        last: &mut StoreError,
-    ) -> Vec<usize> {
+    /// Stores what was folded.
+    fn land(&self, flight: Flight, cache: Option<&mut Cache>) -> Landed {
         let Flight { names, units } = flight;
         if names.is_empty() {
-            return Vec::new();
+            return Ok((Vec::new(), Vec::new()));
         }
         let stored = units.and_then(|units| {
             self.keep_policy()?;
@@ -230,16 +246,12 @@ impl Recorder {
             self.options.probe.pass(Point::AfterCommit);
             Ok((units, outcomes))
         });
-        let mut wrong = names.clone();
         let mut own = None;
-        if let Ok((units, outcomes)) = &stored {
-            let arrived = units.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Ok(Appended::Done));
-            let arrived: BTreeSet<&str> = arrived
-                .flat_map(|(unit, _)| &unit.changes)
-                .map(|change| change.head.session.as_str())
-                .collect();
-            wrong.retain(|name| !arrived.contains(name.as_str()));
-        }
+        let wrong = match &stored {
+            Ok((_, outcomes)) if outcomes.iter().all(|outcome| *outcome == Ok(Appended::Done)) => Vec::new(),
+            Ok((units, outcomes)) => left_behind(&names, units, outcomes),
+            Err(_) => names.clone(),
+        };
         if !wrong.is_empty() {
             // What is in memory was folded further than what is stored.
             let cache = match cache {
@@ -249,8 +261,13 @@ impl Recorder {
             wrong.iter().for_each(|name| cache.forget(name));
         }
         self.flights.end(&names);
-        drop(own);
-        match stored {
+        stored
+    }
+
+    /// Answers what was stored; returns the events that must be tried again. What kept the store from storing is left
+    /// in `last`.
+    fn answer(&self, landed: Landed, work: Work, answers: &mut Answers, last: &mut StoreError) -> Vec<usize> {
+        match landed {
             Ok((units, outcomes)) => self.settle(units, outcomes, work.waiting, answers),
             Err(error) => {
                 last.clone_from(&error);
@@ -285,16 +302,29 @@ impl Recorder {
     }
 
     /// The drafts as units: sessions of one family are stored together or not at all.
-    fn units(&self, cache: &Cache, drafts: BTreeMap<String, Draft>) -> Result<Vec<Unit>, StoreError> {
-        let rules = Rules { every: self.options.snapshot_every, digest: &self.digest };
-        let mut families: BTreeMap<String, Unit> = BTreeMap::new();
-        for (name, draft) in drafts {
-            let Some(session) = cache.sessions.get(&name) else { continue };
+    fn units(&self, cache: &Cache, drafts: Vec<Draft>) -> Result<Vec<Unit>, StoreError> {
+        let cold = self.options.snapshot_every;
+        let warm = cold.saturating_mul(WARM).min(LONGEST_TAIL);
+        let mut units: Vec<Unit> = Vec::with_capacity(drafts.len());
+        let mut families: Lookup<usize> = Lookup::default();
+        for draft in drafts {
+            let name = draft.session();
+            let Some(session) = cache.sessions.get(name) else {
+                return Err(StoreError::corrupt(format!("session '{name}' has no state")));
+            };
+            let root = root_of(cache, name);
+            let every = if cache.is_warm(name) { warm.max(cold) } else { cold };
+            let rules = Rules { every, digest: &self.digest };
             let change = draft.finish(session.state(), session.policy(), &rules)?;
-            let root = root_of(cache, &name);
-            families.entry(root).or_insert_with(|| Unit { changes: Vec::new() }).changes.push(change);
+            match families.get(&root).and_then(|place| units.get_mut(*place)) {
+                Some(unit) => unit.changes.push(change),
+                None => {
+                    families.insert(root, units.len());
+                    units.push(Unit { changes: vec![change] });
+                }
+            }
         }
-        Ok(families.into_values().collect())
+        Ok(units)
     }
 
     /// Answers what is stored; returns what must be tried again.
@@ -305,6 +335,10 @@ impl Recorder {
         waiting: Vec<Waiting>,
         answers: &mut Answers,
     ) -> Vec<usize> {
+        if outcomes.iter().all(|outcome| *outcome == Ok(Appended::Done)) {
+            waiting.into_iter().for_each(|entry| answers.put(entry.index, Ok(entry.decision)));
+            return Vec::new();
+        }
         let mut fate: BTreeMap<String, Result<Appended, StoreError>> = BTreeMap::new();
         for (unit, outcome) in units.into_iter().zip(outcomes) {
             fate.extend(unit.changes.into_iter().map(|change| (change.head.session, outcome.clone())));
@@ -349,6 +383,14 @@ impl Recorder {
         }
         again
     }
+}
+
+/// The sessions of units that were not stored.
+fn left_behind(names: &[String], units: &[Unit], outcomes: &[Result<Appended, StoreError>]) -> Vec<String> {
+    let arrived = units.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Ok(Appended::Done));
+    let arrived: BTreeSet<&str> =
+        arrived.flat_map(|(unit, _)| &unit.changes).map(|change| change.head.session.as_str()).collect();
+    names.iter().filter(|name| !arrived.contains(name.as_str())).cloned().collect()
 }
 
 /// Waits a while that nobody else waits, longer with each try.

@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::incoming::Incoming;
 use crate::journal::{Errand, PendingRow};
+use crate::lookup::Lookup;
 use crate::record::{Change, Glance, Head, LabelChange, Record, RowChange};
 use flyball::policy::Policy;
 use flyball::{Decision, Kind, State, Waiting};
@@ -29,6 +30,48 @@ pub(super) struct Draft {
     pub(super) errands: Vec<Errand>,
 }
 
+/// The drafts of a batch, in the order they were begun.
+#[derive(Debug, Default)]
+pub(super) struct Drafts {
+    list: Vec<Draft>,
+    places: Lookup<usize>,
+}
+
+impl Drafts {
+    /// The draft of a session.
+    pub(super) fn get(&self, name: &str) -> Option<&Draft> {
+        self.list.get(*self.places.get(name)?)
+    }
+
+    /// Whether a session has one.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.places.has(name)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The draft of a session, begun if need be.
+    pub(super) fn entry(&mut self, name: &str, begin: impl FnOnce() -> Draft) -> &mut Draft {
+        let place = match self.places.get(name) {
+            Some(place) => *place,
+            None => {
+                self.places.insert(name.to_owned(), self.list.len());
+                self.list.push(begin());
+                self.list.len() - 1
+            }
+        };
+        &mut self.list[place]
+    }
+
+    /// All of them.
+    pub(super) fn into_list(self) -> Vec<Draft> {
+        self.list
+    }
+}
+
 /// When a snapshot goes with the change.
 pub(super) struct Rules<'a> {
     pub(super) every: u64,
@@ -53,6 +96,11 @@ impl Draft {
             errands: Vec::new(),
             before,
         }
+    }
+
+    /// The session that it changes.
+    pub(super) fn session(&self) -> &str {
+        &self.before.session
     }
 
     /// Takes an event and its decision. `text` is what is stored of it, and whether that is the whole.
@@ -133,8 +181,13 @@ impl Draft {
             updated: self.updated,
             glance,
         };
+        let before = &self.before;
+        let seldom = before.policy != head.policy
+            || before.pending != head.pending
+            || before.started != head.started
+            || before.glance != head.glance;
         let Draft { new, epoch, records, errands, .. } = self;
-        Ok(Change { new, head, epoch, records, snapshot, row, label, errands })
+        Ok(Change { new, seldom, head, epoch, records, snapshot, row, label, errands })
     }
 
     /// What becomes of the confirmation row, and the sum of the row that is there afterwards.

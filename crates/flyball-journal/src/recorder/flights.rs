@@ -1,6 +1,7 @@
 //! On the way to the store: which sessions were folded but are not known to be stored, and whose turn it is to commit.
 
 use super::lock;
+use crate::lookup::Lookup;
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,19 +12,19 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// The sessions on their way.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
-    names: Mutex<BTreeSet<String>>,
+    names: Mutex<Lookup<()>>,
     arrived: Condvar,
 }
 
 impl Flights {
     /// Whether a session is on its way.
     pub(super) fn has(&self, name: &str) -> bool {
-        lock(&self.names).contains(name)
+        lock(&self.names).has(name)
     }
 
     /// A session sets out.
     pub(super) fn begin(&self, name: &str) {
-        lock(&self.names).insert(name.to_owned());
+        lock(&self.names).insert(name.to_owned(), ());
     }
 
     /// Sessions have arrived, or were forgotten.
@@ -38,13 +39,13 @@ impl Flights {
 
     /// All of them.
     pub(super) fn all(&self) -> BTreeSet<String> {
-        lock(&self.names).clone()
+        lock(&self.names).in_no_order().map(|(name, ())| name.to_owned()).collect()
     }
 
     /// Waits until one arrives, or a moment.
     pub(super) fn wait(&self) {
         let names = lock(&self.names);
-        if !names.is_empty() {
+        if names.len() > 0 {
             drop(self.arrived.wait_timeout(names, GLANCE).unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -27,7 +27,7 @@ impl Recorder {
         if self.ensure_parents(cache, work, &event.event)? {
             return Ok(Folded::Later);
         }
-        if work.reconciled.insert(name.clone()) {
+        if has_handles(cache, name) && work.reconciled.insert(name.clone()) {
             self.reconcile(cache, work, name, event.event.at)?;
         }
         if let Some(id) = &event.event.id
@@ -68,7 +68,7 @@ impl Recorder {
 
     /// Whether a session is on its way to the store with another batch.
     fn is_elsewhere(&self, work: &Work, name: &str) -> bool {
-        !work.drafts.contains_key(name) && self.flights.has(name)
+        !work.drafts.has(name) && self.flights.has(name)
     }
 
     /// Brings the sessions above one into memory: it draws on their budgets. Says whether one of them is on its way to
@@ -146,12 +146,17 @@ impl Recorder {
 
     /// The draft of a session, begun if need be. From then on nobody else folds it, until it is stored or forgotten.
     pub(super) fn draft<'a>(&self, cache: &mut Cache, work: &'a mut Work, name: &str) -> &'a mut Draft {
-        if !work.drafts.contains_key(name) {
+        work.drafts.entry(name, || {
             self.flights.begin(name);
-        }
-        let leased = lock(&self.leases).get(name).copied();
-        work.drafts.entry(name.to_owned()).or_insert_with(|| Draft::new(name, cache.head(name), leased))
+            let leased = lock(&self.leases).get(name).copied();
+            Draft::new(name, cache.head(name), leased)
+        })
     }
+}
+
+/// Whether a session has rows that a person may have taken away.
+fn has_handles(cache: &mut Cache, name: &str) -> bool {
+    cache.head(name).is_some_and(|head| head.pending.is_some() || head.glance.label.is_some())
 }
 
 fn conflict(seq: u64) -> Error {

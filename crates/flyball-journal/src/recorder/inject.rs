@@ -21,9 +21,6 @@ impl Recorder {
     ) -> Result<(), Refusal> {
         let Some(head) = cache.head(name) else { return Ok(()) };
         let (pending, labelled) = (head.pending, head.glance.label.is_some());
-        if pending.is_none() && !labelled {
-            return Ok(());
-        }
         let there = self.journal.handles(name)?;
         if pending.is_some() && there.pending != pending {
             let changed = there.pending.is_some();

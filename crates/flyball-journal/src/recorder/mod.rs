@@ -11,6 +11,7 @@ mod flights;
 mod fold;
 mod inject;
 mod revive;
+mod seen;
 
 use crate::error::StoreError;
 use crate::incoming::Incoming;
@@ -56,7 +57,8 @@ pub type Answer = std::result::Result<Decision, Refusal>;
 /// How the recorder works.
 #[derive(Debug, Clone)]
 pub struct RecorderOptions {
-    /// A snapshot of the state is stored after so many events; the events since then are folded again on loading.
+    /// A snapshot of the state is stored after so many events, and less often while the session stays in memory; the
+    /// events since then are folded again on loading.
     pub snapshot_every: u64,
     /// How many sessions are kept in memory.
     pub hot_sessions: usize,
@@ -194,6 +196,8 @@ impl Recorder {
         loop {
             if progress.answers.is_some() {
                 drop(progress);
+                // Each wakes the next: if all of them woke at once, the next commit would stand in line behind them.
+                batch.changed.notify_one();
                 return taken(batch, place);
             }
             if progress.lead {
@@ -212,7 +216,7 @@ impl Recorder {
         let mut answers = answers.list.into_iter();
         for (batch, size) in groups {
             lock(&batch.progress).answers = Some(answers.by_ref().take(size).collect());
-            batch.changed.notify_all();
+            batch.changed.notify_one();
         }
     }
 

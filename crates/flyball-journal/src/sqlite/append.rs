@@ -1,7 +1,7 @@
 //! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
 
 use super::Fault;
-use super::load::{self, Numbers, Place, seldom};
+use super::load::{self, Numbers, Place};
 use super::rows::{self, stored};
 use crate::journal::{Appended, Errand, PendingRow, Unit};
 use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
@@ -63,14 +63,14 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
             return Ok(Err(Appended::Stale));
         }
         let no = insert(sql, head, change.epoch, if change.records.is_empty() { 0 } else { end })?;
-        return Ok(Ok(Place { no, rev: 0, last: 0, rest: 0 }));
+        return Ok(Ok(Place { no, rev: 0, last: 0 }));
     };
     if change.new {
         return Ok(Err(Appended::Stale));
     }
     let last = if change.records.is_empty() { before.last } else { end };
-    if update(sql, head, &before, last, change.epoch)? {
-        numbers.set(&head.session, Place { no: before.no, rev: head.rev, last, rest: seldom(head) });
+    if update(sql, change, &before, last)? {
+        numbers.set(&head.session, Place { no: before.no, rev: head.rev, last });
         return Ok(Ok(before));
     }
     let epoch = "SELECT epoch FROM flyball_sessions WHERE no = ?1";
@@ -81,7 +81,8 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
 }
 
 /// Moves a head; says whether it stood where it must. What seldom changes is written only if it has changed.
-fn update(sql: &Connection, head: &Head, before: &Place, last: i64, epoch: u64) -> Outcome<bool> {
+fn update(sql: &Connection, change: &Change, before: &Place, last: i64) -> Outcome<bool> {
+    let Change { head, epoch, seldom, .. } = change;
     let moved = sql
         .prepare_cached(
             "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, snapshot = ?4, updated = ?5, sum = ?6,
@@ -97,9 +98,9 @@ fn update(sql: &Connection, head: &Head, before: &Place, last: i64, epoch: u64) 
             last,
             before.no,
             stored(head.rev.wrapping_sub(1)),
-            stored(epoch),
+            stored(*epoch),
         ])?;
-    if moved == 1 && before.rest != seldom(head) {
+    if moved == 1 && *seldom {
         let glance = &head.glance;
         sql.prepare_cached(
             "UPDATE flyball_sessions SET policy = ?1, pending = ?2, started = ?3, status = ?4, warnings = ?5,

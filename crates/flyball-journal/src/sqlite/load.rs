@@ -3,9 +3,9 @@
 use super::Fault;
 use super::rows::{self, HEAD, PENDING, RECORD, read, stored};
 use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow};
-use crate::record::{Head, Loaded, Record, Sum, state_sum};
+use crate::lookup::Lookup;
+use crate::record::{Head, Loaded, Record, state_sum};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Outcome<T> = Result<T, Fault>;
@@ -39,33 +39,18 @@ pub(super) struct Place {
     pub(super) rev: u64,
     /// The place of its last event.
     pub(super) last: i64,
-    /// The sum of the columns that seldom change; 0 if it is not known.
-    pub(super) rest: u64,
-}
-
-/// The sum of the columns of a head that seldom change.
-pub(super) fn seldom(head: &Head) -> u64 {
-    let glance = &head.glance;
-    let mut sum = Sum::default();
-    sum.text(&head.policy)
-        .number(head.pending.unwrap_or(0))
-        .number(head.started)
-        .text(glance.status.as_str());
-    sum.number(glance.warnings).number(glance.blocks).number(glance.halts);
-    sum.maybe(glance.stopped_by.as_deref()).maybe(glance.label.as_deref()).maybe(glance.parent.as_deref());
-    sum.done()
 }
 
 /// The places of sessions at work, so that they are not looked up for every event. One that was pruned and made anew
 /// has another number; its old one leads nowhere, and the fence of an append tells.
 #[derive(Debug, Default)]
-pub(super) struct Numbers(Mutex<BTreeMap<String, Place>>);
+pub(super) struct Numbers(Mutex<Lookup<Place>>);
 
 /// How many places are kept; then the list begins anew.
 const NUMBERS: usize = 10_000;
 
 impl Numbers {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Place>> {
+    fn all(&self) -> MutexGuard<'_, Lookup<Place>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +69,7 @@ impl Numbers {
         let ends = "SELECT rev, last FROM flyball_sessions WHERE no = ?1";
         let place = sql
             .prepare_cached(ends)?
-            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)?, rest: 0 }))?;
+            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)? }))?;
         self.set(session, place);
         Ok(Some(place))
     }

@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Pages of the write-ahead log after which it is copied back into the file.
 const CHECKPOINT_PAGES: u32 = 4_000;
 
+/// The most memory for pages of the file, in KiB: enough for the last page of each index of many sessions.
+const CACHE_KIB: u32 = 8_192;
+
 /// How hard the engine makes sure that a commit has reached the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sync {
@@ -128,7 +131,8 @@ impl Sqlite {
             Sync::Off => "OFF",
         };
         let pragmas = format!(
-            "PRAGMA synchronous={sync}; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}; PRAGMA temp_store=MEMORY;"
+            "PRAGMA synchronous={sync}; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};
+             PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;"
         );
         connection.execute_batch(&pragmas).map_err(wrong)?;
         if known == Some(schema::NEWEST) {

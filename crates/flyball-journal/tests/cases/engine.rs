@@ -38,6 +38,7 @@ pub(crate) fn change(before: Option<&Head>, session: &str, snapshot: Option<&[u8
         ..Head::default()
     };
     Change {
+        seldom: true,
         new: before.is_none(),
         epoch: head.epoch,
         head,

@@ -36,6 +36,7 @@ pub(crate) fn step(head: &mut Head, events: u64) -> Change {
         records.push(record);
     }
     Change {
+        seldom: true,
         new,
         head: head.clone(),
         epoch,

@@ -5,6 +5,7 @@ use super::{Event, EventId, Kind, Usage, value_fingerprint};
 use crate::error::{Code, Error};
 use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTES};
 use crate::suggest::closest;
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, json};
 use std::fmt;
@@ -61,8 +62,10 @@ fn own_fields(map: &mut Map<String, Value>, fields: &[&str]) -> Map<String, Valu
 
 fn typed(name: &str, own: Map<String, Value>) -> Result<Kind, Error> {
     check_names(&own)?;
-    let kind: Kind =
-        serde_json::from_value(Value::Object(own.clone())).map_err(|error| explain(name, &own, &error))?;
+    let whole = Value::Object(own);
+    // Read through a reference: nothing is copied that the event does not keep.
+    let kind = Kind::deserialize(&whole)
+        .map_err(|error| explain(name, whole.as_object().unwrap_or(&Map::new()), &error))?;
     if let Kind::ToolFinished { call: None, tool: None, .. }
     | Kind::ToolDenied { call: None, tool: None, .. } = &kind
     {
