@@ -137,7 +137,7 @@ fn advance(state: &mut State, event: &Event) -> u64 {
     let gap = at.saturating_sub(state.now);
     state.now = state.now.max(at);
     // A session that waits for a person may still work; what it does then counts. Only a halt stops the clock.
-    let at_work = state.halted.is_none() && !state.ended && !lifecycle::waited_for_a_person(event);
+    let at_work = state.halted.is_none() && !state.ended && !lifecycle::was_idle(event);
     let elapsed = if at_work { gap } else { 0 };
     state.active_ms = state.active_ms.saturating_add(elapsed);
     elapsed

@@ -50,8 +50,13 @@ pub(crate) fn accept(event: &Event) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the time before this event was spent waiting for a person.
-pub(crate) fn waited_for_a_person(event: &Event) -> bool {
+/// Whether nobody worked in the time before this event: a person was waited for, or the sender says so (`idle: true`,
+/// when a run is taken up again).
+pub(crate) fn was_idle(event: &Event) -> bool {
+    event.extra.get("idle") == Some(&Value::Bool(true)) || waited_for_a_person(event)
+}
+
+fn waited_for_a_person(event: &Event) -> bool {
     matches!(
         event.kind,
         Kind::UserMessage { origin: Origin::Human, .. }

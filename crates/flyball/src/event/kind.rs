@@ -342,6 +342,37 @@ pub(super) fn type_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Kind {
+    /// The type, as the contract writes it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Kind::SessionStarted { .. } => "session.started",
+            Kind::UserMessage { .. } => "user.message",
+            Kind::AssistantMessage { .. } => "assistant.message",
+            Kind::TurnStarted { .. } => "turn.started",
+            Kind::TurnFinished { .. } => "turn.finished",
+            Kind::ToolRequested { .. } => "tool.requested",
+            Kind::ToolFinished { .. } => "tool.finished",
+            Kind::ToolDenied { .. } => "tool.denied",
+            Kind::TransitionRequested { .. } => "transition.requested",
+            Kind::Progress { .. } => "progress",
+            Kind::ValidationFailed { .. } => "validation.failed",
+            Kind::ValidationPassed { .. } => "validation.passed",
+            Kind::OperationFailed { .. } => "operation.failed",
+            Kind::OperationSucceeded { .. } => "operation.succeeded",
+            Kind::CompletionRequested { .. } => "completion.requested",
+            Kind::GateChecked { .. } => "gate.checked",
+            Kind::ConfirmationRequested { .. } => "confirmation.requested",
+            Kind::ConfirmationAnswered { .. } => "confirmation.answered",
+            Kind::QuestionAsked { .. } => "question.asked",
+            Kind::Compaction { .. } => "compaction",
+            Kind::ApiRetry { .. } => "api.retry",
+            Kind::HumanReleased { .. } => "human.released",
+            Kind::HumanStopped { .. } => "human.stopped",
+            Kind::SessionEnded { .. } => "session.ended",
+        }
+    }
+
     /// Whether the contract says that this event asks: an act waits for the decision.
     #[must_use]
     pub const fn asks(&self) -> bool {

@@ -1,0 +1,159 @@
+//! Where the events of a run go: into the journal, or, for a run that keeps nothing, through the governor alone.
+
+use crate::fail::Failure;
+use flyball::policy::Policy;
+use flyball::{Decision, Event, PolicySource, Sessions};
+use flyball_journal::{Door, Incoming, Lease, Recorder};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The time of day in milliseconds since 1970; given from outside, so that tests can turn it.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// One event with its decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Past {
+    /// The event, as it is stored.
+    pub event: Event,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// How long a run's claim on its session holds without being renewed.
+const LEASE_MS: u64 = 30_000;
+
+/// Where events go.
+pub struct Book {
+    inner: Inner,
+    clock: Clock,
+    door: Door,
+}
+
+enum Inner {
+    Kept(Box<Recorder>),
+    Bare { sessions: Mutex<Sessions>, policy: Arc<Policy> },
+}
+
+impl Book {
+    /// A book in which everything is kept.
+    ///
+    /// # Errors
+    /// If the policy's patterns for secrets cannot be used.
+    pub fn kept(recorder: Recorder, clock: Clock) -> Result<Self, Failure> {
+        let door = Door::new(&recorder.policy().journal)?;
+        Ok(Book { inner: Inner::Kept(Box::new(recorder)), clock, door })
+    }
+
+    /// A book that keeps nothing.
+    #[must_use]
+    pub fn bare(source: PolicySource, clock: Clock) -> Self {
+        let policy = Arc::clone(source.base());
+        let sessions = Mutex::new(Sessions::new(source));
+        Book { inner: Inner::Bare { sessions, policy }, clock, door: Door::default() }
+    }
+
+    /// The policy that its sessions start from.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        match &self.inner {
+            Inner::Kept(recorder) => recorder.policy(),
+            Inner::Bare { policy, .. } => policy,
+        }
+    }
+
+    /// The recorder behind it, if it keeps anything.
+    #[must_use]
+    pub fn recorder(&self) -> Option<&Recorder> {
+        match &self.inner {
+            Inner::Kept(recorder) => Some(recorder),
+            Inner::Bare { .. } => None,
+        }
+    }
+
+    /// The time of day.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Decides upon an event; with a journal, both are stored when this returns.
+    pub(super) fn submit(&self, mut event: Event) -> Result<Past, Failure> {
+        event.at.get_or_insert_with(|| (self.clock)());
+        match &self.inner {
+            Inner::Kept(recorder) => {
+                let text = event.to_json().to_string();
+                let clean = self.door.clean(&text);
+                let incoming = if clean == text {
+                    Incoming { event: event.clone(), text }
+                } else {
+                    // What is stored is what the run goes on with: after a restart there is nothing else.
+                    Incoming::read(clean.into_owned(), event.at)?
+                };
+                let event = incoming.event.clone();
+                let decision = recorder.submit(incoming)?;
+                Ok(Past { event, decision })
+            }
+            Inner::Bare { sessions, .. } => {
+                let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                let decision = sessions.step(&event)?;
+                Ok(Past { event, decision })
+            }
+        }
+    }
+
+    /// Everything that is stored of a session.
+    pub(super) fn history(&self, session: &str) -> Result<Vec<Past>, Failure> {
+        let Inner::Kept(recorder) = &self.inner else { return Ok(Vec::new()) };
+        let records = recorder.journal().records(session, 1, u64::MAX)?;
+        let first = records.first().map_or(1, |record| record.seq);
+        if first != 1 {
+            return Err(Failure::new(
+                "run_pruned",
+                format!("the first events of session '{session}' were pruned, so that it cannot be taken up"),
+                "start it anew with `flyball run`",
+            ));
+        }
+        let read = |record: flyball_journal::Record| {
+            let broken = |what: String| {
+                let place = format!("session '{session}', event {}", record.seq);
+                Failure::new("store_corrupt", what, "look at it with `flyball doctor`").at(place)
+            };
+            let mut event = Event::from_json(&record.text).map_err(|error| broken(error.what))?;
+            event.at = record.at;
+            let decision =
+                serde_json::from_str(&record.decision).map_err(|error| broken(error.to_string()))?;
+            Ok(Past { event, decision })
+        };
+        records.into_iter().map(read).collect()
+    }
+
+    /// Claims a session, so that nobody else runs it at the same time; nothing if somebody does.
+    pub(super) fn claim(&self, session: &str, holder: &str) -> Result<Option<Lease>, Failure> {
+        let Inner::Kept(recorder) = &self.inner else { return Ok(None) };
+        let lease = recorder.journal().lease(session, holder, LEASE_MS)?.ok_or_else(|| {
+            Failure::new(
+                "run_elsewhere",
+                format!("session '{session}' is being run by another process"),
+                "watch it with `flyball status`, or wait until that process is gone",
+            )
+        })?;
+        recorder.hold(&lease);
+        Ok(Some(lease))
+    }
+
+    /// Says that the claim still stands.
+    pub(super) fn renew(&self, lease: &Lease) -> bool {
+        match &self.inner {
+            Inner::Kept(recorder) => recorder.journal().renew(lease, LEASE_MS).unwrap_or(false),
+            Inner::Bare { .. } => true,
+        }
+    }
+
+    /// Gives a claim back.
+    pub(super) fn free(&self, lease: &Lease) {
+        if let Inner::Kept(recorder) = &self.inner {
+            recorder.let_go(&lease.session);
+            // If it cannot be given back it runs out by itself.
+            let _ = recorder.journal().free(lease);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! One session of a run, from its first event on. What is stored already is taken from the store; what is not, happens.
+//!
+//! A run that is taken up again walks the same way once more. Each event that it comes to is in its history, with its
+//! decision and its result, until the history ends; from there on the walk is live. So a finished step never runs twice,
+//! and the decisions are the same as without the interruption.
+
+use super::book::{Book, Past};
+use super::stop::Stop;
+use crate::fail::Failure;
+use flyball::{Decision, Event, Kind, Status, Verdict};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The field of an event that numbers the events of the run itself; what people send does not have it.
+const NUMBER: &str = "run";
+/// The field that says that nobody worked since the event before.
+const IDLE: &str = "idle";
+
+/// Who is told of every event.
+pub trait Watcher: Send + Sync {
+    /// An event was decided upon. `live` is false while a run is taken up again.
+    fn event(&self, past: &Past, live: bool);
+
+    /// A piece of output of a node's program or model.
+    fn output(&self, session: &str, node: &str, text: &str);
+
+    /// Words about the run itself.
+    fn note(&self, text: &str);
+}
+
+/// Who answers when a person is asked while the run goes on.
+pub trait Asker: Send + Sync {
+    /// The answer; nothing if nobody is there, and the run must wait.
+    fn ask(&self, session: &str, question: &str) -> Option<String>;
+}
+
+/// A session of a run.
+pub struct Lane {
+    book: Arc<Book>,
+    watcher: Arc<dyn Watcher>,
+    session: String,
+    history: VecDeque<Past>,
+    /// What people sent and nobody has read yet.
+    mail: VecDeque<Past>,
+    /// Events of our own so far.
+    count: u64,
+    /// The session went on from a history, and nothing has happened since.
+    resumed: bool,
+    /// A person's release that came after the last refusal.
+    released: bool,
+    /// Time at work so far.
+    active_ms: u64,
+    last_at: Option<u64>,
+    decision: Option<Decision>,
+}
+
+impl Lane {
+    /// Opens a session, with its history.
+    pub(super) fn open(book: &Arc<Book>, watcher: &Arc<dyn Watcher>, session: &str) -> Result<Self, Failure> {
+        let history: VecDeque<Past> = book.history(session)?.into();
+        Ok(Lane {
+            book: Arc::clone(book),
+            watcher: Arc::clone(watcher),
+            session: session.to_owned(),
+            resumed: !history.is_empty(),
+            history,
+            mail: VecDeque::new(),
+            count: 0,
+            released: false,
+            active_ms: 0,
+            last_at: None,
+            decision: None,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Time at work so far, in milliseconds.
+    #[must_use]
+    pub fn active_ms(&self) -> u64 {
+        self.active_ms
+    }
+
+    /// Whether the walk is live: nothing of its history is left.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.history.is_empty()
+    }
+
+    /// The last decision.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// Whether the step that was begun last was cut off: its begin is the last thing that is stored.
+    #[must_use]
+    pub fn was_cut_off(&self) -> bool {
+        self.resumed && self.history.iter().all(|past| !is_ours(&past.event)) && self.count > 0
+    }
+
+    /// An event: as it is stored, or decided upon and stored now.
+    ///
+    /// # Errors
+    /// If it cannot be stored, or the history has something else in its place.
+    pub fn record(&mut self, event: Event) -> Result<Past, Stop> {
+        self.count += 1;
+        if let Some(past) = self.next_of_ours(&event)? {
+            self.seen(&past, false);
+            return Ok(past);
+        }
+        let mut event = event;
+        event.session.clone_from(&self.session);
+        event.extra.insert(NUMBER.to_owned(), json!(self.count));
+        if std::mem::take(&mut self.resumed) {
+            event.extra.insert(IDLE.to_owned(), json!(true));
+        }
+        let past = self.book.submit(event)?;
+        self.seen(&past, true);
+        Ok(past)
+    }
+
+    /// Whether the walk may go on after a decision: the session stands, or a person has released it since.
+    ///
+    /// # Errors
+    /// How it stopped.
+    pub fn go_on(&mut self, past: &Past) -> Result<(), Stop> {
+        if stands_still(&past.decision) && !self.was_released() {
+            return Err(stopped(past.decision.clone()));
+        }
+        Ok(())
+    }
+
+    /// What a person sent next, with its decision.
+    ///
+    /// # Errors
+    /// [`Stop::Asks`] if nobody has sent anything yet.
+    pub fn listen(&mut self, question: &str, asker: &dyn Asker) -> Result<Past, Stop> {
+        self.collect_mail();
+        if let Some(past) = self.mail.pop_front() {
+            return Ok(past);
+        }
+        let Some(text) = asker.ask(&self.session, question) else {
+            return Err(Stop::Asks(question.to_owned()));
+        };
+        let waits =
+            self.decision.as_ref().map(|decision| decision.state) == Some(Status::AwaitingConfirmation);
+        let kind = if waits {
+            Kind::ConfirmationAnswered { text: Some(text), value: None, by: None }
+        } else {
+            Kind::UserMessage { text, origin: flyball::Origin::Human }
+        };
+        self.resumed = false;
+        let past = self.book.submit(Event::new(self.session.clone(), kind))?;
+        self.seen(&past, true);
+        Ok(past)
+    }
+
+    /// The type of the next event of our own in the history.
+    #[must_use]
+    pub fn next_name(&self) -> Option<&'static str> {
+        Some(self.history.iter().find(|past| is_ours(&past.event))?.event.kind.name())
+    }
+
+    /// The end of a node's turn, if that is the next event of our own in the history.
+    #[must_use]
+    pub fn upcoming(&self, node: &str) -> Option<&Event> {
+        let next = self.history.iter().find(|past| is_ours(&past.event))?;
+        let ends = matches!(next.event.kind, Kind::TurnFinished { .. });
+        (ends && next.event.node.as_deref() == Some(node)).then_some(&next.event)
+    }
+
+    /// Whether a release has come since the last refusal.
+    fn was_released(&mut self) -> bool {
+        self.collect_mail();
+        std::mem::take(&mut self.released)
+    }
+
+    /// Takes what people sent out of the history, up to the next event of our own.
+    fn collect_mail(&mut self) {
+        while self.history.front().is_some_and(|past| !is_ours(&past.event)) {
+            let Some(past) = self.history.pop_front() else { return };
+            self.seen(&past, false);
+            match &past.event.kind {
+                Kind::HumanReleased { .. } => self.released = true,
+                Kind::UserMessage { .. } | Kind::ConfirmationAnswered { .. } => self.mail.push_back(past),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next event of our own in the history. It must be of the same kind.
+    fn next_of_ours(&mut self, event: &Event) -> Result<Option<Past>, Stop> {
+        self.collect_mail();
+        let Some(past) = self.history.pop_front() else { return Ok(None) };
+        let number = past.event.extra.get(NUMBER).and_then(Value::as_u64);
+        if number != Some(self.count) || !alike(&past.event, event) {
+            let what = format!(
+                "step {} of session '{}' was '{}' when it was stored, and is '{}' now",
+                self.count,
+                self.session,
+                past.event.kind.name(),
+                event.kind.name()
+            );
+            let advice =
+                "the workflow file was changed since the run began; start it anew, or put the file back";
+            return Err(Failure::new("run_diverged", what, advice).into());
+        }
+        Ok(Some(past))
+    }
+
+    fn seen(&mut self, past: &Past, live: bool) {
+        if let Some(at) = past.event.at {
+            let gap = at.saturating_sub(self.last_at.unwrap_or(at));
+            let idle = past.event.extra.contains_key(IDLE) || !is_ours(&past.event);
+            self.active_ms += if idle { 0 } else { gap };
+            self.last_at = Some(at);
+        }
+        if is_ours(&past.event) {
+            self.released = false;
+        }
+        self.decision = Some(past.decision.clone());
+        self.watcher.event(past, live);
+    }
+}
+
+fn is_ours(event: &Event) -> bool {
+    event.extra.contains_key(NUMBER)
+}
+
+/// Whether a stored event stands for one that the walk has come to.
+fn alike(stored: &Event, now: &Event) -> bool {
+    let same_way = match (&stored.kind, &now.kind) {
+        (
+            Kind::TransitionRequested { from, to, .. },
+            Kind::TransitionRequested { from: now_from, to: now_to, .. },
+        ) => from == now_from && to == now_to,
+        (Kind::ToolRequested { tool, .. }, Kind::ToolRequested { tool: now, .. }) => tool == now,
+        _ => true,
+    };
+    same_way && stored.kind.name() == now.kind.name() && stored.node == now.node
+}
+
+/// Whether a session must not go on after a decision.
+fn stands_still(decision: &Decision) -> bool {
+    let refused = decision.decision >= Verdict::Block;
+    refused && matches!(decision.state, Status::Halted | Status::Blocked)
+}
+
+fn stopped(decision: Decision) -> Stop {
+    let gate = decision.trips.iter().any(|trip| trip.guard == "gate");
+    match decision.state {
+        _ if gate => Stop::Gate(Box::new(decision)),
+        Status::Halted => Stop::Halted(Box::new(decision)),
+        _ => Stop::Blocked { decision: Box::new(decision), alternatives: Vec::new() },
+    }
+}

@@ -1,0 +1,157 @@
+//! The engine: a run from its first event to its end, a halt, or a question to a person.
+
+mod book;
+mod fork;
+mod lane;
+mod signals;
+mod stop;
+mod vars;
+mod walk;
+mod world;
+
+pub use book::{Book, Clock, Past};
+pub use lane::{Asker, Lane, Watcher};
+pub use stop::{Outcome, Status, Stop};
+pub use vars::Vars;
+pub(crate) use walk::{Turn, usage};
+pub use world::{CutOff, Surroundings, World};
+
+use crate::fail::Failure;
+use crate::workflow::{DONE, Plan};
+use flyball::{Event, Kind};
+use flyball_journal::Lease;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use walk::{Arrival, Walk};
+
+/// How often a run says that it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// At `done`.
+    Done,
+    /// At `failed`.
+    Failed,
+    /// Before its end.
+    Stopped(Stop),
+}
+
+/// A run.
+pub struct Run {
+    world: Arc<World>,
+    session: String,
+}
+
+impl Run {
+    /// Prepares a run of a plan, new or taken up again, in a session.
+    ///
+    /// # Errors
+    /// If something that the plan needs cannot be had.
+    pub fn new(plan: Plan, session: &str, around: Surroundings) -> Result<Self, Failure> {
+        let world = Arc::new(World::new(plan, session, around)?);
+        Ok(Run { world, session: session.to_owned() })
+    }
+
+    /// Walks, from the beginning or from where it was.
+    ///
+    /// # Errors
+    /// If the session is run by somebody else, or its history cannot be read.
+    pub fn go(&self, holder: &str) -> Result<End, Failure> {
+        let lease = self.world.book.claim(&self.session, holder)?;
+        let heart = lease.clone().map(|lease| Heart::start(&self.world, lease));
+        let end = self.walk();
+        drop(heart);
+        if let Some(lease) = lease {
+            self.world.book.free(&lease);
+        }
+        end
+    }
+
+    fn walk(&self) -> Result<End, Failure> {
+        let lane = Lane::open(&self.world.book, &self.world.watcher, &self.session)?;
+        let plan = &self.world.plan;
+        let mut vars = Vars::default();
+        plan.vars.iter().for_each(|(name, value)| vars.set(name.clone(), value.clone()));
+        vars.set("goal", json!(plan.goal));
+        vars.set("session", json!(self.session));
+        vars.set("workspace", json!(self.world.workspace.display().to_string()));
+        let mut walk = Walk::new(&self.world, lane, vars);
+        let arrival = walk.begin().and_then(|()| walk.walk(&plan.start, None));
+        let end = match arrival {
+            Ok(Arrival::End(name)) => {
+                let outcome = if name == DONE { "success" } else { "failure" };
+                let kind = Kind::SessionEnded { outcome: Some(outcome.to_owned()) };
+                match walk.lane.record(Event::new("", kind)) {
+                    Ok(_) if name == DONE => End::Done,
+                    Ok(_) => End::Failed,
+                    Err(stop) => End::Stopped(stop),
+                }
+            }
+            Ok(Arrival::Join) => End::Failed,
+            Err(stop) => End::Stopped(stop),
+        };
+        if matches!(end, End::Done | End::Failed) {
+            // What cannot be removed is swept away later.
+            let _ = self.world.spill.end_session();
+        }
+        match end {
+            End::Stopped(Stop::Failed(failure)) => Err(failure),
+            end => Ok(end),
+        }
+    }
+}
+
+impl Walk {
+    /// The first event of a session.
+    fn begin(&mut self) -> Result<(), Stop> {
+        let plan = &self.world.plan;
+        let kind = Kind::SessionStarted {
+            policy: None,
+            workflow: Some(plan.graph.clone()),
+            parent: None,
+            labels: serde_json::Map::new(),
+            goal: plan.goal.clone(),
+            reopen: false,
+        };
+        let mut event = Event::new("", kind);
+        event.extra.insert("name".to_owned(), json!(plan.name));
+        self.tell(event).map(drop)
+    }
+}
+
+/// Says from time to time that the run is still there; stops it when the session was taken over.
+struct Heart {
+    stop: mpsc::Sender<()>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Heart {
+    fn start(world: &Arc<World>, lease: Lease) -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let world = Arc::clone(world);
+        let thread = std::thread::spawn(move || {
+            while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(HEARTBEAT) {
+                if !world.book.renew(&lease) {
+                    world.watcher.note("the session was taken over by another process");
+                    world.cancel.cancel();
+                    return;
+                }
+            }
+        });
+        Heart { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        let _ = self.stop.send(());
+        if let Some(thread) = self.thread.take() {
+            // A heart that has failed has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

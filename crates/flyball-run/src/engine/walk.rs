@@ -1,0 +1,412 @@
+//! Walking a plan: visit a node, measure progress, choose the way, ask whether it may be taken.
+
+use super::book::Past;
+use super::lane::Lane;
+use super::stop::{Outcome, Status, Stop};
+use super::vars::Vars;
+use super::world::{CutOff, World};
+use crate::fail::Failure;
+use crate::nodes;
+use crate::process::Cancel;
+use crate::workflow::spec::{Backoff, Next, Retry, Span};
+use crate::workflow::{DONE, FAILED, Node, Work};
+use flyball::policy::OnStall;
+use flyball::{Decision, Event, Kind, Usage, Verdict};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The first wait before a node is tried again, and the longest.
+const FIRST_WAIT_MS: u64 = 5_000;
+const LONGEST_WAIT_MS: u64 = 300_000;
+
+/// Where a walk came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// At `done` or `failed`.
+    End(String),
+    /// At the join where branches meet.
+    Join,
+}
+
+/// One walk through a plan, in one session.
+pub(crate) struct Walk {
+    pub(crate) world: Arc<World>,
+    pub(crate) lane: Lane,
+    pub(crate) vars: Vars,
+    /// How often each node was visited.
+    pub(crate) visits: BTreeMap<String, u64>,
+    /// Conversations that are kept from visit to visit, by node.
+    pub(crate) talks: BTreeMap<String, Vec<crate::provider::Message>>,
+    /// The failing tests of the last gate.
+    pub(crate) failing: Option<Vec<String>>,
+    /// A provider that has taken over.
+    pub(crate) provider: Option<String>,
+    /// Stops this walk, and not its neighbours.
+    pub(crate) cancel: Cancel,
+    stalls_handled: bool,
+}
+
+/// One visit of a node that is under way.
+pub(crate) struct Turn<'a> {
+    pub(crate) walk: &'a mut Walk,
+    pub(crate) node: &'a Node,
+    /// When it must be over.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Turn<'_> {
+    /// What is left of its time.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// An event of this node.
+    pub(crate) fn event(&self, kind: Kind) -> Event {
+        Event::new("", kind).node(self.node.name.clone())
+    }
+}
+
+impl Walk {
+    pub(super) fn new(world: &Arc<World>, lane: Lane, vars: Vars) -> Self {
+        Walk {
+            world: Arc::clone(world),
+            lane,
+            vars,
+            visits: BTreeMap::new(),
+            talks: BTreeMap::new(),
+            failing: None,
+            provider: None,
+            cancel: world.cancel.clone(),
+            stalls_handled: false,
+        }
+    }
+
+    /// Walks from a node to an end, or to the join of a branch.
+    pub(super) fn walk(&mut self, start: &str, until: Option<&str>) -> Result<Arrival, Stop> {
+        let world = Arc::clone(&self.world);
+        let mut at = start.to_owned();
+        loop {
+            if [DONE, FAILED].contains(&at.as_str()) {
+                return Ok(Arrival::End(at));
+            }
+            if until == Some(at.as_str()) {
+                return Ok(Arrival::Join);
+            }
+            if self.cancel.is_cancelled() {
+                return Err(Stop::Interrupted);
+            }
+            let node = world.plan.nodes.get(&at).ok_or_else(|| nowhere(&at))?;
+            let outcome = self.visit(node)?;
+            self.vars.visited(&node.name, &outcome);
+            self.measure(node)?;
+            at = match self.choose(node, &outcome)? {
+                Next::One(to) => self.go(node, &to)?,
+                Next::Many(branches) => {
+                    let join = self.fork(node, &branches)?;
+                    let Some(node) = world.plan.nodes.get(&join) else { return Err(nowhere(&join).into()) };
+                    let outcome = self.join(node, &branches)?;
+                    self.vars.visited(&node.name, &outcome);
+                    match self.choose(node, &outcome)? {
+                        Next::One(to) => self.go(node, &to)?,
+                        Next::Many(_) => return Err(nowhere(&join).into()),
+                    }
+                }
+            };
+        }
+    }
+
+    /// Visits a node, and again as often as its file allows.
+    fn visit(&mut self, node: &Node) -> Result<Outcome, Stop> {
+        *self.visits.entry(node.name.clone()).or_insert(0) += 1;
+        if !node.work.takes_turns() {
+            let until = None;
+            return nodes::run(&mut Turn { walk: self, node, until });
+        }
+        let attempts = node.common.retry.as_ref().map_or(1, |retry| retry.attempts.max(1));
+        let mut attempt = 1;
+        loop {
+            let outcome = self.turn(node)?;
+            if outcome.status != Status::Failure || attempt >= attempts {
+                return Ok(outcome);
+            }
+            if let Some(retry) = &node.common.retry {
+                self.wait(retry, attempt)?;
+            }
+            attempt += 1;
+        }
+    }
+
+    /// One turn of a node, from its start to its end.
+    fn turn(&mut self, node: &Node) -> Result<Outcome, Stop> {
+        let started = Event::new("", Kind::TurnStarted {}).node(node.name.clone());
+        let past = self.ask(&started)?;
+        if past.decision.decision >= Verdict::Block {
+            let why = past.decision.feedback.clone().unwrap_or_default();
+            return Ok(Outcome::failure(why));
+        }
+        let begun = Instant::now();
+        let until = self.time_for(node).map(|time| begun + time);
+        let outcome = match self.cut_off(node)? {
+            Some(outcome) => outcome,
+            None => nodes::run(&mut Turn { walk: self, node, until })?,
+        };
+        let duration = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.finish(node, outcome, duration)
+    }
+
+    /// Tells that a turn is over. What is stored of it is what the walk goes on with.
+    fn finish(&mut self, node: &Node, outcome: Outcome, duration_ms: u64) -> Result<Outcome, Stop> {
+        let output = self.world.spill.fit(outcome.output).text;
+        let kind = Kind::TurnFinished {
+            output: Some(output),
+            structured: outcome.structured,
+            duration_ms: Some(duration_ms),
+        };
+        let mut event = Event::new("", kind).node(node.name.clone());
+        event.extra.insert("outcome".to_owned(), json!(outcome.status));
+        if let Some(to) = &outcome.to {
+            event.extra.insert("to".to_owned(), json!(to));
+        }
+        let past = self.tell(event)?;
+        Ok(finished(&past.event))
+    }
+
+    /// What becomes of a turn that was cut off: nothing if it is run (again).
+    fn cut_off(&mut self, node: &Node) -> Result<Option<Outcome>, Stop> {
+        let single = matches!(node.work, Work::Command(_));
+        if !self.lane.was_cut_off() || !single {
+            return Ok(None);
+        }
+        self.world.watcher.note(&format!("'{}' was under way when the run was cut off", node.name));
+        match self.world.cut_off {
+            _ if node.may_rerun() => Ok(None),
+            CutOff::Rerun => Ok(None),
+            CutOff::Skip => Ok(Some(Outcome::failure("it was cut off, and is taken as failed"))),
+            CutOff::Ask => Err(Stop::CutOff { step: node.name.clone() }),
+        }
+    }
+
+    /// How long a turn may take: what the node says, what the policy gives a turn, what is left of the session.
+    fn time_for(&self, node: &Node) -> Option<Duration> {
+        let budgets = &self.world.book.policy().budgets;
+        let own = node.common.deadline.as_ref().and_then(Span::millis);
+        let left = budgets.session.runtime_ms.map(|most| most.saturating_sub(self.lane.active_ms()));
+        [own, budgets.turn.timeout_ms, left].into_iter().flatten().min().map(Duration::from_millis)
+    }
+
+    /// Waits before another try, unless that lies in the past.
+    fn wait(&self, retry: &Retry, attempt: u64) -> Result<(), Stop> {
+        if !self.lane.is_live() {
+            return Ok(());
+        }
+        let first = retry.initial.as_ref().and_then(Span::millis).unwrap_or(FIRST_WAIT_MS);
+        let most = retry.max.as_ref().and_then(Span::millis).unwrap_or(LONGEST_WAIT_MS);
+        let millis = match retry.backoff {
+            Backoff::Fixed => first,
+            Backoff::Linear => first.saturating_mul(attempt),
+            Backoff::Exponential => first.saturating_mul(1_u64 << (attempt - 1).min(30)),
+        };
+        if self.cancel.wait(Duration::from_millis(millis.min(most))) {
+            return Err(Stop::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Which way an outcome leads.
+    fn choose(&mut self, node: &Node, outcome: &Outcome) -> Result<Next, Stop> {
+        if let Some(to) = &outcome.to {
+            return Ok(Next::One(to.clone()));
+        }
+        let common = &node.common;
+        let by_status = match outcome.status {
+            Status::Success => &common.on_success,
+            Status::Failure => &common.on_failure,
+            Status::PartialSuccess => &common.on_partial_success,
+            Status::Unclear => &common.on_unclear,
+        };
+        if let Some(next) = by_status.as_ref().or(common.next.as_ref()) {
+            return Ok(next.clone());
+        }
+        // Partial success without a way of its own is a success that needs a look; unclear is none.
+        let near = match outcome.status {
+            Status::PartialSuccess => common.on_success.as_ref(),
+            Status::Unclear => common.on_failure.as_ref(),
+            _ => None,
+        };
+        Ok(near.cloned().unwrap_or_else(|| {
+            Next::One(if outcome.status == Status::Success { DONE } else { FAILED }.to_owned())
+        }))
+    }
+
+    /// Asks whether a way may be taken, and takes it, or the one for a refusal.
+    fn go(&mut self, node: &Node, to: &str) -> Result<String, Stop> {
+        let asked = |to: &str| {
+            let kind = Kind::TransitionRequested { from: node.name.clone(), to: to.to_owned(), edge: None };
+            Event::new("", kind)
+        };
+        let refused_by = |stop: Stop| match stop {
+            Stop::Blocked { decision, .. } => {
+                let alternatives = node.targets().into_iter().filter(|other| other != to).collect();
+                Stop::Blocked { decision, alternatives }
+            }
+            other => other,
+        };
+        let event = asked(to);
+        let past = self.ask(&event).map_err(refused_by)?;
+        if past.decision.decision < Verdict::Block {
+            return Ok(to.to_owned());
+        }
+        // Refused, but the session may go on: another way.
+        let Some(Next::One(other)) = &node.common.on_refused else {
+            let alternatives = node.targets().into_iter().filter(|other| other != to).collect();
+            return Err(Stop::Blocked { decision: Box::new(past.decision), alternatives });
+        };
+        let past = self.ask(&asked(other))?;
+        if past.decision.decision >= Verdict::Block {
+            return Err(Stop::Blocked { decision: Box::new(past.decision), alternatives: Vec::new() });
+        }
+        Ok(other.clone())
+    }
+
+    /// Something that happened. If the session must not go on, neither does the walk.
+    ///
+    /// # Errors
+    /// If it cannot be stored, or the session is stopped.
+    pub(crate) fn tell(&mut self, event: Event) -> Result<Past, Stop> {
+        let past = self.lane.record(event)?;
+        if let Err(stop) = self.lane.go_on(&past) {
+            self.handle(stop)?;
+        }
+        Ok(past)
+    }
+
+    /// Something that is asked for. A refusal that leaves the session running is given back; after a release, it is
+    /// asked for again.
+    ///
+    /// # Errors
+    /// If it cannot be stored, or the session is stopped.
+    pub(crate) fn ask(&mut self, event: &Event) -> Result<Past, Stop> {
+        loop {
+            let past = self.lane.record(event.clone())?;
+            let refused = past.decision.decision >= Verdict::Block;
+            let stood = matches!(past.decision.state, flyball::Status::Halted | flyball::Status::Blocked);
+            if let Err(stop) = self.lane.go_on(&past) {
+                self.handle(stop)?;
+            }
+            if !(refused && stood) {
+                return Ok(past);
+            }
+        }
+    }
+
+    /// If a loop has stalled, does about it what the policy says, once; then the walk may go on.
+    fn handle(&mut self, stop: Stop) -> Result<(), Stop> {
+        let Stop::Halted(decision) = &stop else { return Err(stop) };
+        if self.stalls_handled || !has_stalled(decision) {
+            return Err(stop);
+        }
+        self.stalls_handled = true;
+        let decision = decision.as_ref().clone();
+        let on_stall = self.world.book.policy().on_stall;
+        let word = match on_stall {
+            OnStall::RetryWithNewProvider if self.change_provider() => "retry_with_new_provider",
+            OnStall::SpawnReviewer if self.call_reviewer(&decision)? => "spawn_reviewer",
+            _ => return Err(stop),
+        };
+        self.release(&decision, word)
+    }
+
+    fn change_provider(&mut self) -> bool {
+        let Some(fallback) = self.world.plan.fallback_provider.clone() else { return false };
+        self.world.watcher.note(&format!("the loop has stalled; '{fallback}' takes over"));
+        self.provider = Some(fallback);
+        true
+    }
+
+    fn call_reviewer(&mut self, decision: &Decision) -> Result<bool, Stop> {
+        let world = Arc::clone(&self.world);
+        let reviewer = world.plan.reviewer.as_ref().and_then(|name| world.plan.nodes.get(name));
+        let Some(reviewer) = reviewer else { return Ok(false) };
+        world.watcher.note(&format!("the loop has stalled; '{}' looks at it", reviewer.name));
+        let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
+        let mut review = self.child("reviewer")?;
+        review.vars.set("stall", json!(why));
+        let outcome = review.visit(reviewer)?;
+        self.vars.visited(&reviewer.name, &outcome);
+        Ok(outcome.status == Status::Success)
+    }
+
+    /// What the policy does in a person's place, bounded as a person's release is, and recorded as its own.
+    fn release(&mut self, decision: &Decision, by: &str) -> Result<(), Stop> {
+        let guard = decision.trips.first().map(|trip| trip.guard.clone());
+        let kind = Kind::HumanReleased {
+            guard,
+            trip: None,
+            mode: flyball::ReleaseMode::default(),
+            n: None,
+            by: Some(format!("policy: on_stall {by}")),
+            why: Some("the policy says what to do when a loop stalls".to_owned()),
+        };
+        self.lane.record(Event::new("", kind)).map(drop)
+    }
+
+    /// A session below this one.
+    pub(super) fn child(&self, name: &str) -> Result<Walk, Stop> {
+        let session = format!("{}/{name}", self.lane.session());
+        let mut lane = Lane::open(&self.world.book, &self.world.watcher, &session)?;
+        let kind = Kind::SessionStarted {
+            policy: None,
+            workflow: Some(self.world.plan.graph.clone()),
+            parent: Some(self.lane.session().to_owned()),
+            labels: serde_json::Map::new(),
+            goal: self.world.plan.goal.clone(),
+            reopen: false,
+        };
+        lane.record(Event::new("", kind))?;
+        Ok(Walk::new(&self.world, lane, self.vars.clone()))
+    }
+
+    /// What a node may still do, in words for a model; nothing if nothing limits it.
+    pub(crate) fn allowance(&self, node: &str) -> Option<String> {
+        let policy = self.world.book.policy();
+        let visits = policy.guards_for_node(node).visits.limit;
+        let turns = policy.budget_for_node(node).turns;
+        let most = [visits, turns].into_iter().flatten().min()?;
+        let visit = self.visits.get(node).copied().unwrap_or(1);
+        let left = most.saturating_sub(visit);
+        Some(format!("This is visit {visit} of at most {most}; {left} more are allowed after it."))
+    }
+}
+
+/// Tokens and money that an answer took.
+pub(crate) fn usage(usage: &crate::provider::Usage) -> Usage {
+    Usage {
+        tokens_in: usage.tokens_in,
+        tokens_out: usage.tokens_out,
+        cost_micro_usd: usage.cost_micros.unwrap_or(0),
+    }
+}
+
+fn nowhere(name: &str) -> Failure {
+    Failure::new("workflow_edge_to_nowhere", format!("there is no node '{name}'"), "check the workflow")
+}
+
+fn has_stalled(decision: &Decision) -> bool {
+    decision.trips.iter().any(|trip| ["stall", "oscillation"].contains(&trip.guard.as_str()))
+}
+
+/// A turn as it is stored.
+fn finished(event: &Event) -> Outcome {
+    let Kind::TurnFinished { output, structured, .. } = &event.kind else {
+        return Outcome::failure("");
+    };
+    let status = event.extra.get("outcome").cloned();
+    Outcome {
+        status: status.and_then(|status| serde_json::from_value(status).ok()).unwrap_or(Status::Unclear),
+        output: output.clone().unwrap_or_default(),
+        structured: structured.clone(),
+        to: event.extra.get("to").and_then(Value::as_str).map(str::to_owned),
+    }
+}

@@ -1,0 +1,192 @@
+//! What all nodes of a run share: providers, tools, gates, the workspace, and those who watch and answer.
+
+use super::book::Book;
+use super::lane::{Asker, Watcher};
+use crate::fail::Failure;
+use crate::gates::Gate;
+use crate::process::Cancel;
+use crate::provider::{Provider, Providers, build};
+use crate::spill::{Spill, SpillOptions};
+use crate::tools::{CommandTool, RiskPolicy, Toolbox, ToolboxOptions};
+use crate::workflow::Plan;
+use crate::workflow::spec::Workspace;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a run is given from outside.
+pub struct Surroundings {
+    /// Where events go.
+    pub book: Arc<Book>,
+    /// Who is told.
+    pub watcher: Arc<dyn Watcher>,
+    /// Who answers for people.
+    pub asker: Arc<dyn Asker>,
+    /// Stops the run from outside.
+    pub cancel: Cancel,
+    /// A folder for the files of the run: the copy of the workspace, large outputs.
+    pub files: PathBuf,
+    /// Looks up a variable of the environment.
+    pub env: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    /// Steps that were cut off and may be run again, or are to be taken as failed.
+    pub cut_off: CutOff,
+}
+
+/// What to do about a step that was cut off and whose kind does not allow to run it again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CutOff {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// It is run again.
+    Rerun,
+    /// It counts as failed.
+    Skip,
+}
+
+/// What all nodes share.
+pub struct World {
+    pub(crate) plan: Plan,
+    pub(crate) book: Arc<Book>,
+    pub(crate) watcher: Arc<dyn Watcher>,
+    pub(crate) asker: Arc<dyn Asker>,
+    pub(crate) cancel: Cancel,
+    pub(crate) workspace: PathBuf,
+    pub(crate) cut_off: CutOff,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) spill: Arc<Spill>,
+    /// Tools that may be run again after they were cut off.
+    rerunnable: BTreeSet<String>,
+    providers: BTreeMap<String, Box<dyn Provider>>,
+}
+
+impl World {
+    /// Puts together what a plan needs.
+    ///
+    /// # Errors
+    /// If a provider, tool or gate cannot be used, or the workspace cannot be made.
+    pub fn new(plan: Plan, session: &str, around: Surroundings) -> Result<Self, Failure> {
+        let workspace = workspace(&plan, &around.files)?;
+        let policy = around.book.policy();
+        let spill = SpillOptions::from(&policy.guards.large_response);
+        let spill = Spill::open(&around.files.join("large"), session, spill).map_err(|error| {
+            Failure::new("run_files", error.to_string(), "check that the folder of the store can be written")
+        })?;
+        let spill = Arc::new(spill);
+        let (commands, rerunnable) = tools(&plan)?;
+        let risk = plan.risk.as_ref().map_or(Ok(RiskPolicy::default()), RiskPolicy::from_json)?;
+        let options =
+            ToolboxOptions { commands, spill: Some(Arc::clone(&spill)), risk, ..ToolboxOptions::default() };
+        let toolbox = Toolbox::new(workspace.clone(), options)?;
+        let mut providers = BTreeMap::new();
+        let written: serde_json::Map<String, Value> =
+            plan.providers.iter().map(|(name, value)| (name.clone(), here(&plan, value))).collect();
+        let configs = Providers::from_value(&Value::Object(written))?;
+        for (name, config) in &configs.0 {
+            providers.insert(name.clone(), build(config, name, around.env.as_ref())?);
+        }
+        let gates = if plan.uses_gates() { plan.gates.gates(&workspace)? } else { Vec::new() };
+        Ok(World {
+            plan,
+            book: around.book,
+            watcher: around.watcher,
+            asker: around.asker,
+            cancel: around.cancel,
+            workspace,
+            cut_off: around.cut_off,
+            toolbox,
+            gates,
+            spill,
+            rerunnable,
+            providers,
+        })
+    }
+
+    /// A provider by name.
+    pub(crate) fn provider(&self, name: &str) -> Result<&dyn Provider, Failure> {
+        self.providers.get(name).map(AsRef::as_ref).ok_or_else(|| {
+            Failure::new("workflow_unknown_provider", format!("there is no provider '{name}'"), "add it")
+        })
+    }
+
+    /// Whether a call of a tool that was cut off may be made again: one that only looks, or leads to the same end.
+    pub(crate) fn may_call_again(&self, tool: &str) -> bool {
+        ["read", "search", "write", "edit"].contains(&tool) || self.rerunnable.contains(tool)
+    }
+}
+
+/// The tools that the file declares; `rerun: true` says that a second call does no harm.
+fn tools(plan: &Plan) -> Result<(Vec<CommandTool>, BTreeSet<String>), Failure> {
+    let mut all = Vec::new();
+    let mut again = BTreeSet::new();
+    for (name, value) in &plan.tools {
+        let mut value = value.clone();
+        if let Some(map) = value.as_object_mut() {
+            map.insert("name".to_owned(), Value::String(name.clone()));
+            if map.remove("rerun") == Some(Value::Bool(true)) {
+                again.insert(name.clone());
+            }
+        }
+        let tool: CommandTool = serde_path_to_error::deserialize(value).map_err(|error| {
+            let what = format!("tool '{name}': {}: {}", error.path(), error.inner());
+            Failure::new("workflow_bad_tool", what, "write description, schema and argv")
+        })?;
+        all.push(tool);
+    }
+    Ok((all, again))
+}
+
+/// A script in a file of its own is found beside the workflow file.
+fn here(plan: &Plan, value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(map) = value.as_object_mut()
+        && let Some(Value::String(file)) = map.get("file")
+    {
+        let path = plan.folder.join(file);
+        map.insert("file".to_owned(), Value::String(path.display().to_string()));
+    }
+    value
+}
+
+/// The folder to work in: as written, a copy made for this run, or the folder of the file.
+fn workspace(plan: &Plan, files: &Path) -> Result<PathBuf, Failure> {
+    let wrong = |path: &Path, error: std::io::Error| {
+        Failure::new("run_workspace", error.to_string(), "check `workspace:` of the workflow")
+            .at(path.display().to_string())
+    };
+    match &plan.workspace {
+        None => Ok(plan.folder.clone()),
+        Some(Workspace::Folder(folder)) => {
+            let path = plan.folder.join(folder);
+            std::fs::create_dir_all(&path).map_err(|error| wrong(&path, error))?;
+            Ok(path)
+        }
+        Some(Workspace::Copy { copy }) => {
+            let (from, to) = (plan.folder.join(copy), files.join("workspace"));
+            if !to.exists() {
+                // Made beside it and then renamed: a copy that was cut off is never worked in.
+                let half = files.join("workspace.copying");
+                let _ = std::fs::remove_dir_all(&half);
+                copy_tree(&from, &half).map_err(|error| wrong(&from, error))?;
+                std::fs::rename(&half, &to).map_err(|error| wrong(&to, error))?;
+            }
+            Ok(to)
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, kind) = (to.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &path)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), path)?;
+        }
+    }
+    Ok(())
+}

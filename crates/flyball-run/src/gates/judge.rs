@@ -1,0 +1,150 @@
+//! Whether one gate passed: how its command ended and what its results say must agree.
+//!
+//! A command that ends with 0 but lists failures has failed. One that ends with another code and lists nothing has
+//! failed too, and the end of its output says why. Results that are not whole never pass. Nothing that ran at all is
+//! skipped, not passed.
+
+use super::finding::{Finding, FindingKind};
+use super::format::Format;
+use super::gate::{Gate, GateKind};
+use super::read::{Counts, Reading};
+use super::text::tail;
+use crate::process::End;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How many lines of output stand for a failure that nothing else explains.
+const TAIL_LINES: usize = 6;
+
+/// What tools print when there is no test at all.
+const NO_TESTS: [&str; 5] =
+    ["no tests ran", "no tests to run", "No tests found", "No test files found", "no tests were collected"];
+
+/// What became of one gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// It ran and found nothing that is wrong.
+    Passed,
+    /// It ran and found something, or could not say.
+    Failed,
+    /// It did not run, or had nothing to look at.
+    Skipped {
+        /// Why, in words for people.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Whether it is a pass.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        *self == Outcome::Passed
+    }
+
+    /// Whether it is a failure.
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        *self == Outcome::Failed
+    }
+}
+
+/// The outcome of a run, and the findings that count.
+pub(crate) fn judge(gate: &Gate, end: End, reading: &mut Reading) -> Outcome {
+    match end {
+        End::Cancelled => return Outcome::Skipped { reason: "cancelled before it ended".to_owned() },
+        End::Deadline => {
+            let message = format!("it ran longer than its deadline of {}", span(gate.deadline));
+            return failed_first(gate, &message, reading);
+        }
+        End::Signal(signal) => {
+            return failed_first(gate, &format!("it was ended by signal {signal}"), reading);
+        }
+        End::Exit(_) => {}
+    }
+    let code = if let End::Exit(code) = end { code } else { 1 };
+    if code == 0 && reading.format == Format::Plain {
+        // Text is read by its looks; a command that is content outweighs that, except where a test is named.
+        reading.findings.retain(|found| matches!(found.kind, FindingKind::Test | FindingKind::Setup));
+    }
+    if reading.findings.iter().any(Finding::is_failure) {
+        return Outcome::Failed;
+    }
+    if let Some(reason) = nothing_ran(gate, code, reading) {
+        return Outcome::Skipped { reason };
+    }
+    if code == 0 && reading.whole {
+        return Outcome::Passed;
+    }
+    if code != 0 {
+        add_tail(gate, code, reading);
+    }
+    if !reading.whole {
+        let note = reading.notes.first().cloned().unwrap_or_else(|| "the results are not whole".to_owned());
+        reading.findings.push(Finding::new(FindingKind::Other, &*gate.name, &note));
+    }
+    Outcome::Failed
+}
+
+fn failed_first(gate: &Gate, message: &str, reading: &mut Reading) -> Outcome {
+    reading.partial = true;
+    reading.findings.retain(Finding::is_failure);
+    reading.findings.insert(0, Finding::new(FindingKind::Other, &*gate.name, message));
+    Outcome::Failed
+}
+
+/// Why a command failed that listed no failure: what its words hint at, or the end of them.
+fn add_tail(gate: &Gate, code: i32, reading: &mut Reading) {
+    if !reading.hints.is_empty() {
+        let hints = std::mem::take(&mut reading.hints);
+        reading.findings.splice(0..0, hints);
+        return;
+    }
+    let warnings = reading.findings.len();
+    let said = tail(&reading.text, TAIL_LINES);
+    let message = match (warnings, said.is_empty()) {
+        (0, true) => format!("it ended with code {code} and printed nothing"),
+        (0, false) => format!("it ended with code {code}: {said}"),
+        (n, _) => format!("it ended with code {code}; {n} warnings are listed and no error"),
+    };
+    reading.findings.insert(0, Finding::new(FindingKind::Other, &*gate.name, &message));
+}
+
+/// Why nothing was tested, if that is so.
+fn nothing_ran(gate: &Gate, code: i32, reading: &Reading) -> Option<String> {
+    if gate.kind != GateKind::Tests {
+        return None;
+    }
+    let counts = reading.tests.unwrap_or_default();
+    if code == 0 && reading.whole && reading.tests.is_some() && counts.passed + counts.failed == 0 {
+        return Some(none_of(&counts));
+    }
+    let says_so = NO_TESTS.iter().any(|words| reading.text.contains(words));
+    // An empty report is the only way in which vitest's JSON says it; an error beside it says something else.
+    let empty = reading.format == Format::Jest && reading.whole && !reading.text.contains("Error");
+    (code != 0 && counts.total() == 0 && reading.hints.is_empty() && (says_so || empty))
+        .then(|| none_of(&counts))
+}
+
+fn none_of(counts: &Counts) -> String {
+    match counts.skipped {
+        0 => "no tests were found".to_owned(),
+        1 => "the only test was skipped".to_owned(),
+        n => format!("all {n} tests were skipped"),
+    }
+}
+
+/// A length of time as it is written in a workflow file.
+pub(crate) fn span(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        _ if ms >= 3_600_000 && ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
+        _ if ms >= 60_000 && ms % 60_000 == 0 => format!("{}m", ms / 60_000),
+        _ if ms >= 1_000 && ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        _ => format!("{ms}ms"),
+    }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

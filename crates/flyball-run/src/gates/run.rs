@@ -1,0 +1,162 @@
+//! Runs a set of gates, one after another, and puts what they said together.
+//!
+//! order -> for each gate: may it run? -> [`attempt`] -> once more if tests failed -> [`Report`].
+
+use super::attempt::{Attempt, Line, attempt};
+use super::error::GateError;
+use super::finding::Finding;
+use super::gate::{Gate, GateKind};
+use super::judge::Outcome;
+use super::options::{Flaky, Options};
+use super::order::{ordered, validate};
+use super::report::{GateRun, Report};
+use super::text::shortened;
+use crate::process::{Cancel, End};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// How many characters of a gate's output go into its check.
+const OUTPUT_CHARS: usize = 10_000;
+
+/// Runs gates in a workspace and reports what they found.
+///
+/// A gate whose `needs` failed is skipped, and the reason names the gate that failed first. `on_line` hears the
+/// output while it is written. Nothing is left behind but what the commands themselves leave in the workspace.
+///
+/// # Errors
+/// If the set of gates cannot be run as it is: see [`validate`]. What goes wrong in a gate is in the report.
+pub fn run(
+    gates: &[Gate],
+    workspace: &Path,
+    options: &Options,
+    cancel: &Cancel,
+    on_line: &mut dyn FnMut(Line<'_>),
+) -> Result<Report, GateError> {
+    validate(gates)?;
+    let mut runs: Vec<GateRun> = Vec::with_capacity(gates.len());
+    for gate in ordered(gates)? {
+        let run = match why_not(gate, &runs, options, cancel) {
+            Some((reason, because)) => GateRun::skipped(gate, reason, because),
+            None => one(gate, workspace, options, cancel, on_line),
+        };
+        runs.push(run.held_to_it());
+    }
+    // The report lists them as they were given.
+    let place = |run: &GateRun| gates.iter().position(|gate| gate.name == run.name);
+    runs.sort_by_key(place);
+    Ok(Report::new(runs))
+}
+
+/// Why a gate does not run, and which failed gate is to blame for it, if one is.
+fn why_not(
+    gate: &Gate,
+    runs: &[GateRun],
+    options: &Options,
+    cancel: &Cancel,
+) -> Option<(String, Option<String>)> {
+    if let Some(reason) = &gate.skip {
+        return Some((reason.clone(), None));
+    }
+    if cancel.is_cancelled() {
+        return Some(("cancelled before it began".to_owned(), None));
+    }
+    if asked_to_skip(gate, options) && gate.may_skip {
+        return Some(("left out on request".to_owned(), None));
+    }
+    let blames = |run: &&GateRun| options.cascade || gate.needs.contains(&run.name);
+    let root = runs.iter().filter(blames).find_map(|run| match &run.because {
+        Some(root) => Some(root.clone()),
+        None => run.outcome.is_failed().then(|| run.name.clone()),
+    })?;
+    Some((format!("skipped: {root} failed"), Some(root)))
+}
+
+fn asked_to_skip(gate: &Gate, options: &Options) -> bool {
+    options.asked_to_skip.iter().any(|name| *name == gate.name || *name == gate.check)
+}
+
+fn one(
+    gate: &Gate,
+    workspace: &Path,
+    options: &Options,
+    cancel: &Cancel,
+    on_line: &mut dyn FnMut(Line<'_>),
+) -> GateRun {
+    let first = attempt(gate, workspace, options, cancel, on_line);
+    let mut run = done(gate, first);
+    if asked_to_skip(gate, options) {
+        run.notes.push(format!("'{}' may not be left out, so it was run", gate.name));
+    }
+    let only_tests = run.findings.iter().filter(|found| found.is_failure()).all(Finding::is_of_a_test);
+    let worth_it =
+        gate.kind == GateKind::Tests && run.outcome.is_failed() && only_tests && run.exit.is_some();
+    if !options.rerun || !worth_it || cancel.is_cancelled() {
+        return run;
+    }
+    let again = done(gate, attempt(gate, workspace, options, cancel, on_line));
+    compared(run, again, options.flaky)
+}
+
+fn done(gate: &Gate, attempt: Attempt) -> GateRun {
+    let Attempt { outcome, reading, end, duration } = attempt;
+    let failing = failing(&reading.findings);
+    GateRun {
+        name: gate.name.clone(),
+        check: gate.check.clone(),
+        kind: gate.kind,
+        required: gate.required,
+        outcome,
+        because: None,
+        failing,
+        counted: gate.kind == GateKind::Tests && reading.whole && !reading.partial,
+        format: reading.format,
+        findings: reading.findings,
+        tests: reading.tests,
+        flaky_suspected: reading.flaky,
+        output: shortened(&reading.text, OUTPUT_CHARS),
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        exit: if let Some(End::Exit(code)) = end { Some(code) } else { None },
+        cancelled: end == Some(End::Cancelled),
+        attempts: 1,
+        notes: reading.notes,
+    }
+}
+
+fn failing(findings: &[Finding]) -> Vec<String> {
+    let names: BTreeSet<&String> =
+        findings.iter().filter(|found| found.is_of_a_test()).map(|found| &found.name).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// The second run after a first one whose tests failed: whatever differs is suspected to be flaky.
+fn compared(first: GateRun, mut again: GateRun, flaky: Flaky) -> GateRun {
+    if again.cancelled {
+        return first;
+    }
+    let before: BTreeSet<&String> = first.failing.iter().collect();
+    let after: BTreeSet<&String> = again.failing.iter().collect();
+    let mut differed: Vec<String> = before.symmetric_difference(&after).map(|name| (*name).clone()).collect();
+    differed.extend(first.flaky_suspected.iter().chain(&again.flaky_suspected).cloned());
+    differed.sort();
+    differed.dedup();
+    again.attempts = first.attempts + 1;
+    again.duration_ms = again.duration_ms.saturating_add(first.duration_ms);
+    again.notes.splice(0..0, first.notes);
+    again.notes.sort();
+    again.notes.dedup();
+    again.flaky_suspected = differed;
+    if again.outcome.is_passed() {
+        again.notes.push(format!(
+            "failed and then passed when it was run again; suspected to be flaky: {}",
+            again.flaky_suspected.join(", ")
+        ));
+        if flaky == Flaky::Fail {
+            again.outcome = Outcome::Failed;
+            again.findings.splice(0..0, first.findings);
+            again.failing = first.failing;
+        }
+    } else if !again.flaky_suspected.is_empty() {
+        again.notes.push(format!("failed in one of two runs only: {}", again.flaky_suspected.join(", ")));
+    }
+    again
+}

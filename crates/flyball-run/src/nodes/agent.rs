@@ -1,0 +1,157 @@
+//! A model with tools in a loop: ask, check the answer, call its tools, until it says that it is done and the gates
+//! agree.
+
+use super::agent_tools;
+use super::model::{self, Answer};
+use crate::engine::{Outcome, Status, Stop, Turn};
+use crate::gates::TASK_COMPLETE;
+use crate::provider::{Message, Request, ToolSpec};
+use crate::workflow::spec::Agent;
+use flyball::{Kind, Verdict};
+
+/// The most answers in one turn, unless the file says otherwise.
+const ROUNDS: u64 = 50;
+
+/// Runs the loop.
+pub(super) fn run(turn: &mut Turn<'_>, agent: &Agent) -> Result<Outcome, Stop> {
+    let mut talk =
+        if agent.remember { turn.walk.talks.remove(&turn.node.name).unwrap_or_default() } else { Vec::new() };
+    let from = talk.len();
+    talk.push(Message::user(prompt(turn, &agent.prompt)));
+    let outcome = rounds(turn, agent, &mut talk, from)?;
+    if agent.remember {
+        turn.walk.talks.insert(turn.node.name.clone(), talk);
+    }
+    Ok(outcome)
+}
+
+/// The instructions, with what the model may still do.
+pub(super) fn prompt(turn: &Turn<'_>, template: &str) -> String {
+    let words = turn.walk.vars.fill(template);
+    match turn.walk.allowance(&turn.node.name) {
+        Some(allowance) => format!("{words}\n\n{allowance}"),
+        None => words,
+    }
+}
+
+fn rounds(turn: &mut Turn<'_>, agent: &Agent, talk: &mut Vec<Message>, from: usize) -> Result<Outcome, Stop> {
+    let provider = turn.walk.provider.clone().unwrap_or_else(|| agent.provider.clone());
+    let signal = agent.completion.clone().unwrap_or_else(|| TASK_COMPLETE.to_owned());
+    let mut failed_before = false;
+    for _ in 0..agent.rounds.unwrap_or(ROUNDS) {
+        if turn.walk.lane.upcoming(&turn.node.name).is_some() {
+            // The turn is over in the history: what it gave is there.
+            return Ok(Outcome::success(""));
+        }
+        let request = request(turn, agent, talk, from);
+        let answer = match model::ask(turn, &provider, &request)? {
+            Ok(answer) => answer,
+            Err(words) => return Ok(Outcome::failure(words)),
+        };
+        talk.push(answer.message());
+        if let Some(words) = invalid(turn, agent, &answer)? {
+            failed_before = true;
+            refuse_all(talk, &answer, &words);
+            continue;
+        }
+        if std::mem::take(&mut failed_before) {
+            let passed = turn.event(Kind::ValidationPassed {});
+            turn.walk.tell(passed)?;
+        }
+        if !answer.calls.is_empty() {
+            agent_tools::call_all(turn, &answer, request.round() as u64, talk)?;
+            continue;
+        }
+        let done = answer.text.contains(&signal) || agent.gates.is_empty() && agent.completion.is_none();
+        match finish(turn, agent, &answer, &signal, done)? {
+            Ok(outcome) => return Ok(outcome),
+            Err(words) => talk.push(Message::user(words)),
+        }
+    }
+    Ok(Outcome::failure("it did not come to an end in the answers that it may give")
+        .with_status(Status::PartialSuccess))
+}
+
+fn request(turn: &Turn<'_>, agent: &Agent, talk: &[Message], from: usize) -> Request {
+    let specs = turn.walk.world.toolbox.specs();
+    let offered = specs.into_iter().filter(|spec| agent.tools.contains(&spec.name));
+    Request {
+        node: Some(turn.node.name.clone()),
+        turn: turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1),
+        turn_from: from,
+        system: agent.system.as_ref().map(|system| turn.walk.vars.fill(system)),
+        messages: talk.to_vec(),
+        tools: offered
+            .map(|spec| ToolSpec { name: spec.name, description: spec.description, schema: spec.schema })
+            .collect(),
+        max_tokens: agent.max_tokens,
+        deadline: turn.left(),
+    }
+}
+
+/// What is wrong with an answer, in words for the model; the governor counts it.
+fn invalid(turn: &mut Turn<'_>, agent: &Agent, answer: &Answer) -> Result<Option<String>, Stop> {
+    let unknown = answer.calls.iter().find(|call| !agent.tools.contains(&call.name));
+    let unfit = answer.calls.iter().find_map(|call| {
+        turn.walk.world.toolbox.check(&call.name, &call.args).err().map(|error| (call.name.clone(), error))
+    });
+    let (kind, expected, error) = if let Some((tool, error)) = answer.malformed.first() {
+        ("malformed_json", format!("arguments of '{tool}' as a JSON object"), error.clone())
+    } else if answer.cut_short && (!answer.calls.is_empty() || answer.text.is_empty()) {
+        ("truncated", "a whole answer".to_owned(), "the answer was cut short".to_owned())
+    } else if let Some(call) = unknown {
+        let known = agent.tools.join(", ");
+        ("unknown_tool", format!("one of {known}"), format!("there is no tool '{}' here", call.name))
+    } else if let Some((tool, error)) = unfit {
+        let kind = if error.code == "missing_field" { "missing_field" } else { "wrong_type" };
+        (kind, format!("arguments that fit '{tool}'"), error.what)
+    } else {
+        return Ok(None);
+    };
+    let received: String = answer.text.chars().take(200).collect();
+    let failed = turn.event(Kind::ValidationFailed {
+        kind: Some(kind.to_owned()),
+        expected: Some(expected),
+        received: Some(received),
+        error: Some(error.clone()),
+    });
+    let past = turn.walk.ask(&failed)?;
+    let usual = || format!("Failed to parse your response: {error}. Please try again with valid JSON.");
+    Ok(Some(past.decision.feedback.unwrap_or_else(usual)))
+}
+
+/// Every call keeps its result, as the protocols demand; without calls it is a message.
+fn refuse_all(talk: &mut Vec<Message>, answer: &Answer, words: &str) {
+    if answer.calls.is_empty() {
+        talk.push(Message::user(words));
+    }
+    for call in &answer.calls {
+        talk.push(Message::result(call.id.clone(), false, words));
+    }
+}
+
+/// The model says that it is done, or says nothing that moves the work: the end of the turn, or words to go on with.
+fn finish(
+    turn: &mut Turn<'_>,
+    agent: &Agent,
+    answer: &Answer,
+    signal: &str,
+    done: bool,
+) -> Result<Result<Outcome, String>, Stop> {
+    if !done {
+        return Ok(Err(format!("Go on. When everything is done, say {signal}.")));
+    }
+    let asked = turn.event(Kind::CompletionRequested { request: Some(signal.to_owned()) });
+    let past = turn.walk.ask(&asked)?;
+    if past.decision.decision >= Verdict::Block {
+        return Ok(Err(past.decision.feedback.unwrap_or_else(|| "The completion was refused.".to_owned())));
+    }
+    if agent.gates.is_empty() {
+        return Ok(Ok(Outcome::success(answer.text.clone())));
+    }
+    let checked = super::gate::check(turn, &agent.gates, signal)?;
+    Ok(match checked.status {
+        Status::Failure => Err(checked.output),
+        _ => Ok(Outcome::success(answer.text.clone()).with_status(checked.status)),
+    })
+}

@@ -1,0 +1,63 @@
+//! A program, or the command line of a coding agent: exit code 0 is success.
+
+use crate::engine::{Outcome, Status, Stop, Turn};
+use crate::process::{self, End, Job};
+use crate::workflow::spec::{Command, Line};
+use serde_json::json;
+
+/// Runs it.
+pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Stop> {
+    if !turn.walk.lane.is_live() {
+        // It is over: how it went is in the event that follows.
+        return Ok(Outcome::success(""));
+    }
+    let vars = &turn.walk.vars;
+    let argv = match &command.run {
+        Line::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), vars.fill(line)],
+        Line::Words(words) => words.iter().map(|word| vars.fill(word)).collect(),
+    };
+    let mut job = Job::new(argv, &turn.walk.world.workspace);
+    job.env = command.env.iter().map(|(name, value)| (name.clone(), vars.fill(value))).collect();
+    let about = [
+        ("FLYBALL_SESSION", turn.walk.lane.session().to_owned()),
+        ("FLYBALL_NODE", turn.node.name.clone()),
+        ("FLYBALL_VISIT", turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1).to_string()),
+    ];
+    job.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
+    job.input = command.input.as_ref().map(|input| vars.fill(input).into_bytes());
+    job.deadline = turn.left();
+    let (world, session, node) = (&turn.walk.world, turn.walk.lane.session(), &turn.node.name);
+    let ran = process::run(&job, &turn.walk.cancel, &mut |_, bytes| {
+        world.watcher.output(session, node, &process::text(bytes));
+    });
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(error) => {
+            return Ok(Outcome::failure(format!("{} ({}): {}", error.what, error.code, error.hint)));
+        }
+    };
+    let mut output = ran.stdout_text();
+    let errors = ran.stderr_text();
+    if !errors.is_empty() {
+        output.push_str(&errors);
+    }
+    let output = output.trim_end().to_owned();
+    Ok(match ran.end {
+        End::Exit(0) => Outcome::success(output).with(json!({"exit": 0})),
+        End::Exit(code) => {
+            let status = if command.partial.contains(&code) {
+                Status::PartialSuccess
+            } else if command.unclear.contains(&code) {
+                Status::Unclear
+            } else {
+                Status::Failure
+            };
+            Outcome::success(output).with_status(status).with(json!({"exit": code}))
+        }
+        End::Signal(signal) => {
+            Outcome::failure(format!("{output}\nended by signal {signal}").trim().to_owned())
+        }
+        End::Deadline => Outcome::failure(format!("{output}\nended at its deadline").trim().to_owned()),
+        End::Cancelled => return Err(Stop::Interrupted),
+    })
+}

@@ -1,0 +1,112 @@
+//! Asking a model, and keeping what it answered.
+
+use crate::engine::{Stop, Turn};
+use crate::fail::Failure;
+use crate::provider::{Call, Code, MalformedCall, Message, Progress, Reply, Request, Stop as Ended};
+use flyball::Kind;
+use serde_json::{Value, json};
+
+/// What a model answered, as it is stored.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) calls: Vec<Call>,
+    /// Calls that could not be read: the tool, and what is wrong.
+    pub(super) malformed: Vec<(String, String)>,
+    pub(super) cut_short: bool,
+}
+
+impl Answer {
+    /// The message to keep in the conversation.
+    pub(super) fn message(&self) -> Message {
+        Message::Assistant { text: self.text.clone(), calls: self.calls.clone() }
+    }
+}
+
+/// Asks, or takes the answer from the history. A failure of the provider is given back in words.
+pub(super) fn ask(
+    turn: &mut Turn<'_>,
+    provider: &str,
+    request: &Request,
+) -> Result<Result<Answer, String>, Stop> {
+    while turn.walk.lane.next_name() == Some("api.retry") {
+        let retry = turn.event(Kind::ApiRetry {});
+        turn.walk.tell(retry)?;
+    }
+    let reply = if turn.walk.lane.is_live() {
+        match live(turn, provider, request)? {
+            Ok(reply) => Some(reply),
+            Err(words) => return Ok(Err(words)),
+        }
+    } else {
+        None
+    };
+    let said = |reply: &Reply| Kind::AssistantMessage {
+        text: reply.text.clone(),
+        structured: None,
+        is_final: reply.calls.is_empty(),
+    };
+    let nothing = Reply::default();
+    let reply = reply.as_ref().unwrap_or(&nothing);
+    let mut event = turn.event(said(reply));
+    event.round = Some(request.round() as u64);
+    event.usage = crate::engine::usage(&reply.usage);
+    let malformed: Vec<Value> = reply.malformed.iter().map(malformed).collect();
+    let kept =
+        json!({"calls": reply.calls, "malformed": malformed, "stop": reply.stop, "model": reply.model});
+    event.extra.insert("reply".to_owned(), kept);
+    let past = turn.walk.tell(event)?;
+    Ok(Ok(stored(&past.event)))
+}
+
+fn malformed(call: &MalformedCall) -> Value {
+    json!({"name": call.name, "error": call.error})
+}
+
+/// Asks the provider. What no second try can mend ends the run; the rest is a failure of the turn.
+fn live(turn: &mut Turn<'_>, name: &str, request: &Request) -> Result<Result<Reply, String>, Stop> {
+    let mut retries = 0_u32;
+    let answer = {
+        let world = &turn.walk.world;
+        let (session, node) = (turn.walk.lane.session(), &turn.node.name);
+        world.provider(name)?.ask_watched(request, &turn.walk.cancel, &mut |progress| match progress {
+            Progress::Text(text) => world.watcher.output(session, node, text),
+            Progress::Retry(retry) => {
+                retries += 1;
+                world.watcher.note(&format!("{}: {}; trying again", retry.provider, retry.what));
+            }
+        })
+    };
+    for _ in 0..retries {
+        let retry = turn.event(Kind::ApiRetry {});
+        turn.walk.tell(retry)?;
+    }
+    match answer {
+        Ok(reply) => Ok(Ok(reply)),
+        Err(error) => match error.code {
+            Code::Cancelled => Err(Stop::Interrupted),
+            Code::Timeout
+            | Code::Overloaded
+            | Code::RateLimited
+            | Code::Truncated
+            | Code::Malformed
+            | Code::Unreachable => Ok(Err(format!("{} ({})", error.what, error.code()))),
+            _ => Err(Failure::from(error).into()),
+        },
+    }
+}
+
+fn stored(event: &flyball::Event) -> Answer {
+    let Kind::AssistantMessage { text, .. } = &event.kind else { return Answer::default() };
+    let reply = event.extra.get("reply").cloned().unwrap_or_default();
+    let calls = reply.get("calls").cloned().unwrap_or_default();
+    let broken = reply.get("malformed").and_then(Value::as_array).cloned().unwrap_or_default();
+    let word =
+        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Answer {
+        text: text.clone(),
+        calls: serde_json::from_value(calls).unwrap_or_default(),
+        malformed: broken.iter().map(|call| (word(call, "name"), word(call, "error"))).collect(),
+        cut_short: word(&reply, "stop") == Ended::MaxTokens.as_str(),
+    }
+}

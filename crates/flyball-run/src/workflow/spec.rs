@@ -1,0 +1,370 @@
+//! What a workflow file may say, kind by kind. Unknown keys are refused.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A length of time: `90s`, `10m`, `4h`, or milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Span {
+    /// Milliseconds.
+    Millis(u64),
+    /// A number and a unit: `250ms`, `90s`, `10m`, `4h`.
+    Text(String),
+}
+
+impl Span {
+    /// The length in milliseconds; nothing if the text is no length of time.
+    #[must_use]
+    pub fn millis(&self) -> Option<u64> {
+        let text = match self {
+            Span::Millis(millis) => return Some(*millis),
+            Span::Text(text) => text.trim(),
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let factor = match unit.trim() {
+            "ms" | "" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(factor)
+    }
+}
+
+/// A program to run: a list of arguments, or a line for the shell.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Line {
+    /// A line for `sh -c`.
+    Shell(String),
+    /// The program and its arguments, as they are.
+    Words(Vec<String>),
+}
+
+/// Where to go: one node, or several at once.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Next {
+    /// One node, or `done`, or `failed`.
+    One(String),
+    /// Several branches side by side; they meet again at a `join`.
+    Many(Vec<String>),
+}
+
+impl Next {
+    /// All of them.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Next::One(name) => vec![name],
+            Next::Many(names) => names.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// Trying a node again after a failure. Every try is a visit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// How many tries in all.
+    pub attempts: u64,
+    /// How the waits grow.
+    #[serde(default)]
+    pub backoff: Backoff,
+    /// The first wait. Default: 5s.
+    pub initial: Option<Span>,
+    /// The longest wait. Default: 300s.
+    pub max: Option<Span>,
+}
+
+/// How waits grow from try to try.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    /// Twice as long each time.
+    #[default]
+    Exponential,
+    /// Longer by the first wait each time.
+    Linear,
+    /// The same each time.
+    Fixed,
+}
+
+/// A program or the command line of a coding agent.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// What to run, inside the workspace.
+    pub run: Line,
+    /// Variables of its environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What it reads on its standard input; a template.
+    pub input: Option<String>,
+    /// Exit codes that mean partial success.
+    #[serde(default)]
+    pub partial: Vec<i32>,
+    /// Exit codes that mean that the result is unclear.
+    #[serde(default)]
+    pub unclear: Vec<i32>,
+}
+
+/// A model with tools, in a loop, until it says that it is done.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// The provider's name.
+    pub provider: String,
+    /// The instructions; a template.
+    pub prompt: String,
+    /// What the model is told about itself; a template.
+    pub system: Option<String>,
+    /// The tools that it may use.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// The most answers in one turn. Default: 50.
+    pub rounds: Option<u64>,
+    /// What the model says when it is done. Default: `TASK_COMPLETE`; an answer without tool calls also ends the turn
+    /// when there are no gates.
+    pub completion: Option<String>,
+    /// Gates that the completion must pass.
+    #[serde(default)]
+    pub gates: Vec<String>,
+    /// Keep the conversation from visit to visit.
+    #[serde(default)]
+    pub remember: bool,
+    /// The most tokens of one answer.
+    pub max_tokens: Option<u64>,
+}
+
+/// A model that chooses where to go.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// The provider's name.
+    pub provider: String,
+    /// What to decide; a template.
+    pub prompt: Option<String>,
+    /// Where it may go.
+    pub allowed_destinations: Vec<String>,
+    /// From which confidence on it is followed, and from which a person is asked.
+    #[serde(default)]
+    pub confidence: Confidence,
+}
+
+/// Confidence in per cent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Confidence {
+    /// From here on the answer is followed. Default: 80.
+    #[serde(default = "eighty")]
+    pub advance: u64,
+    /// From here on a person is asked; below, it is refused. Default: 60.
+    #[serde(default = "sixty")]
+    pub ask: u64,
+}
+
+const fn eighty() -> u64 {
+    80
+}
+
+const fn sixty() -> u64 {
+    60
+}
+
+impl Default for Confidence {
+    fn default() -> Self {
+        Confidence { advance: eighty(), ask: sixty() }
+    }
+}
+
+/// Checks of the work: tests, lint, build.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    /// The gates' names; all that are declared or found if there are none.
+    #[serde(default)]
+    pub gates: Vec<String>,
+}
+
+/// A plan that a person must confirm.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Confirm {
+    /// What would be done: tools and arguments, or a template that gives such a list.
+    pub plan: Value,
+    /// The question; a template. Made from the plan if there is none.
+    pub question: Option<String>,
+    /// Who may answer; anybody if nobody is named.
+    pub requester: Option<String>,
+    /// How long the question stands.
+    pub ttl: Option<Span>,
+    /// Run the plan's tools once it is approved. Default: true.
+    #[serde(default = "yes")]
+    pub run: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Things to find out from a person, one by one.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Collect {
+    /// What is wanted.
+    pub slots: Vec<Slot>,
+    /// A provider that finds the slots in a message; without one, words and patterns do.
+    pub provider: Option<String>,
+    /// Ask whether everything is right before going on.
+    #[serde(default)]
+    pub confirm: bool,
+    /// The question at the end; a template.
+    pub question: Option<String>,
+    /// Answers to questions on the side, by a word that occurs in them.
+    #[serde(default)]
+    pub answers: BTreeMap<String, String>,
+}
+
+/// One thing to find out.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// The question for it; a template.
+    pub ask: String,
+    /// What it must look like.
+    #[serde(default)]
+    pub kind: SlotKind,
+    /// A pattern that it must match.
+    pub pattern: Option<String>,
+    /// The only values that it may have.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// What is said when it does not fit.
+    pub invalid: Option<String>,
+    /// Other words for its name, for corrections.
+    #[serde(default)]
+    pub also: Vec<String>,
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotKind {
+    /// Any words.
+    #[default]
+    Text,
+    /// A whole number.
+    Number,
+    /// A day, as `2026-12-09`.
+    Date,
+    /// Yes or no.
+    YesNo,
+}
+
+/// Words for the person.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Say {
+    /// The words; a template.
+    pub text: String,
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    /// Its name.
+    pub tool: String,
+    /// Its arguments; texts in it are templates.
+    #[serde(default)]
+    pub args: Value,
+}
+
+/// A person who is asked and whose words are the node's output.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Human {
+    /// The question; a template.
+    pub ask: String,
+}
+
+/// Where branches meet.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// Whom to wait for.
+    #[serde(default)]
+    pub wait: Wait,
+    /// How many, for `quorum`.
+    pub count: Option<u64>,
+    /// The longest wait; what has arrived by then goes on, as partial success.
+    pub timeout: Option<Span>,
+}
+
+/// Whom a join waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// All branches.
+    #[default]
+    All,
+    /// The first that succeeds.
+    Any,
+    /// A number of them.
+    Quorum,
+}
+
+/// Rules in order; the first that holds says where to go.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The rules.
+    pub rules: Vec<RouteRule>,
+    /// Where to go if none holds.
+    pub otherwise: String,
+}
+
+/// One rule of a router.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteRule {
+    /// A condition in CEL over `event`: `outcome`, `output`, `structured`, `vars`, `visits`, `from`.
+    pub when: String,
+    /// Where to go.
+    pub to: String,
+}
+
+/// How progress is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Signal {
+    /// Its name: `diff`, `tests`, `checklist`, `docs`, or any other.
+    pub name: String,
+    /// The node after whose turns it is measured.
+    pub after: Option<String>,
+    /// A program that prints a number.
+    pub command: Option<Line>,
+    /// A file with a list of `- [ ]` and `- [x]`, or a document.
+    pub file: Option<String>,
+}
+
+/// The workspace: a folder, or a copy of one for each run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Workspace {
+    /// A folder, seen from the workflow file.
+    Folder(String),
+    /// A copy of a folder, made for the run.
+    Copy {
+        /// The folder.
+        copy: String,
+    },
+}
