@@ -1,10 +1,13 @@
 //! The command line: every command, argument and flag, with its manual.
 
 mod desk;
+mod run;
 
 pub(crate) use desk::{
     Doctor, DoctorStep, List, Mode, Outbox, Prune, Release, Reply, Send, Status, Step, Stop, StoreArgs, Who,
 };
+
+pub(crate) use run::{Resume, Run};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -24,6 +27,10 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a workflow to its end, a halt, or a question to a person.
+    Run(Run),
+    /// Take a run up again after a stop, a release or a crash.
+    Resume(Resume),
     /// Show what a policy would have decided on recorded events.
     Replay(Replay),
     /// Read events on stdin and answer each with a decision on stdout: the pipe for any language.

@@ -22,6 +22,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Command::Run(args) => commands::run::start(&args),
+        Command::Resume(args) => commands::run::resume(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Observe(args) => commands::observe::run(&args),
         Command::Check(args) => commands::check::run(&args),

@@ -115,6 +115,13 @@ impl<'a> Word<'a> {
         Ok(Exit::Done)
     }
 
+    /// If the session is a run, it goes on with what was said.
+    fn walk_on(self, exit: Exit) -> Result<Exit, Failure> {
+        let Word { session, who, recorder, .. } = self;
+        drop(recorder);
+        Ok(super::run::go_on(session, &who.store, &who.policy, who.json)?.unwrap_or(exit))
+    }
+
     /// What to say when a halted session did not even listen.
     fn halted(&self, decision: &Decision) -> Option<Vec<String>> {
         let halted = decision.decision == Verdict::Halt;
@@ -159,7 +166,8 @@ fn reply(args: &Reply, value: &str) -> Result<Exit, Failure> {
     }
     let decision = word.submit(json!({"type": "confirmation.answered", "value": value, "why": args.why}))?;
     let means = word.halted(&decision).unwrap_or_else(|| settled(&word, &decision));
-    word.tell(&decision, &means)
+    let exit = word.tell(&decision, &means)?;
+    word.walk_on(exit)
 }
 
 /// What became of the plan, in words.
@@ -199,10 +207,12 @@ pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
     if word.plan.is_some() {
         let decision = word.submit(json!({"type": "confirmation.answered", "text": args.text}))?;
         let means = word.halted(&decision).unwrap_or_else(|| settled(&word, &decision));
-        return word.tell(&decision, &means);
+        let exit = word.tell(&decision, &means)?;
+        return word.walk_on(exit);
     }
     let decision = word.submit(json!({"type": "user.message", "text": args.text}))?;
-    word.tell(&decision, &["Recorded as a message of yours to the session.".to_owned()])
+    let exit = word.tell(&decision, &["Recorded as a message of yours to the session.".to_owned()])?;
+    word.walk_on(exit)
 }
 
 /// `flyball stop`.

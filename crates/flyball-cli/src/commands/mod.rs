@@ -11,5 +11,6 @@ pub(crate) mod observe;
 pub(crate) mod outbox;
 pub(crate) mod prune;
 pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;

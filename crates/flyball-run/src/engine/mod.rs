@@ -119,6 +119,9 @@ impl Walk {
         };
         let mut event = Event::new("", kind);
         event.extra.insert("name".to_owned(), json!(plan.name));
+        if let Some(file) = &self.world.origin {
+            event.extra.insert("file".to_owned(), json!(file.display().to_string()));
+        }
         self.tell(event).map(drop)
     }
 }

@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub env: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
     /// Steps that were cut off and may be run again, or are to be taken as failed.
     pub cut_off: CutOff,
+    /// The workflow file, so that the run can be taken up by its session's name alone.
+    pub origin: Option<PathBuf>,
 }
 
 /// What to do about a step that was cut off and whose kind does not allow to run it again.
@@ -54,6 +56,7 @@ pub struct World {
     pub(crate) cancel: Cancel,
     pub(crate) workspace: PathBuf,
     pub(crate) cut_off: CutOff,
+    pub(crate) origin: Option<PathBuf>,
     pub(crate) toolbox: Toolbox,
     pub(crate) gates: Vec<Gate>,
     pub(crate) spill: Arc<Spill>,
@@ -96,6 +99,7 @@ impl World {
             cancel: around.cancel,
             workspace,
             cut_off: around.cut_off,
+            origin: around.origin,
             toolbox,
             gates,
             spill,

@@ -21,9 +21,11 @@ fn a_gate_that_is_written_out_is_taken_as_it_is() {
     let config = read(json!({
         "gates": [
             {"name": "build", "argv": ["make"], "deadline": "90s"},
-            {"name": "unit", "kind": "tests", "check": "tests", "argv": ["make", "test", "XML={results}"], "format": "junit",
-             "needs": ["build"], "dir": "sub/folder", "env": {"A": "b"}, "may_skip": true, "required": true},
-            {"name": "docs", "argv": ["make", "docs"], "deadline": 1500, "results": "out/docs.sarif", "format": "sarif"},
+            {"name": "unit", "kind": "tests", "check": "tests", "argv": ["make", "test", "XML={results}"],
+             "format": "junit", "needs": ["build"], "dir": "sub/folder", "env": {"A": "b"}, "may_skip": true,
+             "required": true},
+            {"name": "docs", "argv": ["make", "docs"], "deadline": 1500, "results": "out/docs.sarif",
+             "format": "sarif"},
             {"name": "lint", "skip": "not yet"}
         ],
         "flaky": "fail", "rerun": false, "cascade": true

@@ -138,9 +138,9 @@ fn none_of(counts: &Counts) -> String {
 pub(crate) fn span(time: Duration) -> String {
     let ms = time.as_millis();
     match ms {
-        _ if ms >= 3_600_000 && ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-        _ if ms >= 60_000 && ms % 60_000 == 0 => format!("{}m", ms / 60_000),
-        _ if ms >= 1_000 && ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        _ if ms >= 3_600_000 && ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms >= 60_000 && ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms >= 1_000 && ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
         _ => format!("{ms}ms"),
     }
 }

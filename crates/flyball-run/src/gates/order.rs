@@ -29,14 +29,11 @@ pub fn validate(gates: &[Gate]) -> Result<(), GateError> {
         }
     }
     for gate in gates {
-        for need in gate.needs.iter().filter(|need| !names.contains(need.as_str())) {
+        if let Some(need) = gate.needs.iter().find(|need| !names.contains(need.as_str())) {
             let known: Vec<&str> = names.iter().copied().collect();
             let what = format!("gate '{}' needs '{need}', which is not there", gate.name);
-            return Err(GateError::new(
-                "gate_unknown_need",
-                what,
-                format!("the gates are: {}", known.join(", ")),
-            ));
+            let hint = format!("the gates are: {}", known.join(", "));
+            return Err(GateError::new("gate_unknown_need", what, hint));
         }
     }
     ordered(gates).map(|_| ())

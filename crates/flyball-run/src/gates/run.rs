@@ -4,7 +4,7 @@
 
 use super::attempt::{Attempt, Line, attempt};
 use super::error::GateError;
-use super::finding::Finding;
+use super::finding::{Finding, FindingKind};
 use super::gate::{Gate, GateKind};
 use super::judge::Outcome;
 use super::options::{Flaky, Options};
@@ -88,18 +88,24 @@ fn one(
         run.notes.push(format!("'{}' may not be left out, so it was run", gate.name));
     }
     let only_tests = run.findings.iter().filter(|found| found.is_failure()).all(Finding::is_of_a_test);
-    let worth_it =
-        gate.kind == GateKind::Tests && run.outcome.is_failed() && only_tests && run.exit.is_some();
+    let failed = run.outcome.is_failed() && run.exit.is_some();
+    let worth_it = gate.kind == GateKind::Tests && failed && only_tests;
     if !options.rerun || !worth_it || cancel.is_cancelled() {
-        return run;
+        return held_against(run, options.flaky);
     }
     let again = done(gate, attempt(gate, workspace, options, cancel, on_line));
     compared(run, again, options.flaky)
 }
 
 fn done(gate: &Gate, attempt: Attempt) -> GateRun {
-    let Attempt { outcome, reading, end, duration } = attempt;
+    let Attempt { outcome, mut reading, end, duration } = attempt;
     let failing = failing(&reading.findings);
+    // A failure outside the tests says that some of them may not have run.
+    let only_tests = reading.findings.iter().filter(|found| found.is_failure()).all(Finding::is_of_a_test);
+    let ran = !matches!(outcome, Outcome::Skipped { .. });
+    if !reading.flaky.is_empty() {
+        reading.notes.push(format!("passed only when they were tried again: {}", reading.flaky.join(", ")));
+    }
     GateRun {
         name: gate.name.clone(),
         check: gate.check.clone(),
@@ -108,7 +114,7 @@ fn done(gate: &Gate, attempt: Attempt) -> GateRun {
         outcome,
         because: None,
         failing,
-        counted: gate.kind == GateKind::Tests && reading.whole && !reading.partial,
+        counted: gate.kind == GateKind::Tests && ran && reading.whole && !reading.partial && only_tests,
         format: reading.format,
         findings: reading.findings,
         tests: reading.tests,
@@ -120,6 +126,19 @@ fn done(gate: &Gate, attempt: Attempt) -> GateRun {
         attempts: 1,
         notes: reading.notes,
     }
+}
+
+/// A pass of tests that the tool itself had to try again, under a policy that does not take that for one.
+fn held_against(mut run: GateRun, flaky: Flaky) -> GateRun {
+    if flaky == Flaky::Fail && run.outcome.is_passed() && !run.flaky_suspected.is_empty() {
+        let told = |name: &String| {
+            Finding::new(FindingKind::Test, &**name, "it passed only when it was tried again")
+        };
+        run.findings.extend(run.flaky_suspected.iter().map(told));
+        run.failing = failing(&run.findings);
+        run.outcome = Outcome::Failed;
+    }
+    run
 }
 
 fn failing(findings: &[Finding]) -> Vec<String> {

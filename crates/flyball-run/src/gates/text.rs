@@ -36,7 +36,7 @@ pub(crate) fn without_codes(text: &str) -> std::borrow::Cow<'_, str> {
 fn skip_code(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         Some('[') => {
-            while let Some(c) = chars.next() {
+            for c in chars.by_ref() {
                 if ('\u{40}'..='\u{7e}').contains(&c) {
                     break;
                 }

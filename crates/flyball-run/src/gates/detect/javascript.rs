@@ -127,8 +127,9 @@ fn tests(package: &Package, manager: Manager) -> Gate {
         gate(&["--reporter", "tap"]).format(Format::Tap)
     } else if has("node") && last.contains(&"--test") {
         // Options that come after the names of files would not be node's own.
-        let options = "--test-reporter=tap --test-reporter-destination={results}";
-        gate(&[]).env("NODE_OPTIONS", options).format(Format::Tap).results_in("results.tap")
+        let own = std::env::var("NODE_OPTIONS").unwrap_or_default();
+        let options = format!("{own} --test-reporter=tap --test-reporter-destination={{results}}");
+        gate(&[]).env("NODE_OPTIONS", options.trim()).format(Format::Tap).results_in("results.tap")
     } else {
         gate(&[])
     }

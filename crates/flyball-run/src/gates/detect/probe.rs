@@ -76,10 +76,13 @@ fn search(dir: &Path, depth: usize, left: &mut usize, is_it: &dyn Fn(&str) -> bo
         let name = entry.file_name().to_string_lossy().into_owned();
         match entry.file_type() {
             Ok(kind) if kind.is_file() && is_it(&name) => return true,
-            Ok(kind) if kind.is_dir() && depth > 0 && !is_foreign(&name) => {
-                if search(&entry.path(), depth - 1, left, is_it) {
-                    return true;
-                }
+            Ok(kind)
+                if kind.is_dir()
+                    && depth > 0
+                    && !is_foreign(&name)
+                    && search(&entry.path(), depth - 1, left, is_it) =>
+            {
+                return true;
             }
             _ => {}
         }

@@ -8,8 +8,9 @@ use crate::gates::format::Format;
 use crate::gates::gate::{Gate, GateKind};
 use serde::Deserialize;
 
-/// A profile of nextest that only this run knows: the project's own settings stay, the report goes to our folder.
-const NEXTEST: &str = "[profile.'@tool:flyball:gate'.junit]\npath = '{results}'\n";
+/// A profile of nextest that only this run knows: the project's own settings stay, what is written goes to our folder.
+const NEXTEST: &str =
+    "[store]\ndir = '{scratch}/store'\n\n[profile.'@tool:flyball:gate'.junit]\npath = '{results}'\n";
 
 #[derive(Deserialize)]
 struct Metadata {

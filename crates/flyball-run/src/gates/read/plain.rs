@@ -9,12 +9,14 @@ use crate::gates::gate::GateKind;
 use crate::gates::text::{Place, number, place, without_codes};
 
 /// The most findings of one output.
-const MOST: usize = 500;
+pub(super) const MOST: usize = 500;
+/// How much of the beginning and of the end of a text is looked at, in bytes.
+const TEXT: usize = 1024 * 1024;
 
 pub(super) fn read(raw: &Raw<'_>) -> Parsed {
     let (stdout, stderr) = (without_codes(raw.stdout), without_codes(raw.stderr));
     let raw = &Raw { stdout: &stdout, stderr: &stderr, ..*raw };
-    let text = raw.words();
+    let text = bounded(raw.words());
     let mut parsed = Parsed::default();
     let has_programs = stdout.contains("\ntest result: ") || stdout.starts_with("running ");
     if has_programs || stdout.contains("\nrunning ") && stdout.contains("\ntest ") {
@@ -38,6 +40,21 @@ pub(super) fn read(raw: &Raw<'_>) -> Parsed {
     parsed.findings.truncate(MOST);
     parsed.partial = parsed.findings.iter().any(|found| found.kind != FindingKind::Test);
     parsed
+}
+
+/// The beginning and the end of a text: what is wrong stands in one of them.
+fn bounded(text: String) -> String {
+    if text.len() <= 2 * TEXT {
+        return text;
+    }
+    let (mut head, mut tail) = (TEXT, text.len() - TEXT);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n{}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default())
 }
 
 /// What a message with a place is, going by what the gate looks at.
@@ -88,10 +105,10 @@ fn places(text: &str, raw: &Raw<'_>) -> Vec<Finding> {
 
 /// A rule before (`F401 unused`) or behind (`wrong type  [assignment]`) the message.
 fn rule(said: &str) -> (String, &str) {
-    if let Some((message, rule)) = said.strip_suffix(']').and_then(|said| said.rsplit_once(" [")) {
-        if !rule.contains(' ') {
-            return (rule.to_owned(), message.trim_end());
-        }
+    if let Some((message, rule)) = said.strip_suffix(']').and_then(|said| said.rsplit_once(" ["))
+        && !rule.contains(' ')
+    {
+        return (rule.to_owned(), message.trim_end());
     }
     if let Some((first, message)) = said.split_once(' ') {
         let letters = first.bytes().take_while(u8::is_ascii_uppercase).count();

@@ -1,10 +1,12 @@
 //! The text in which `go test`, pytest and unittest name what failed.
 
 use super::Raw;
+use super::plain::MOST;
 use crate::gates::finding::{Finding, FindingKind};
 use crate::gates::text::{Place, number, place};
 
-/// `--- FAIL: TestTable/one (0.00s)` and the indented lines below; the package comes last: `FAIL	example.com/calc`.
+/// `--- FAIL: TestTable/one (0.00s)` and the indented lines below; the package comes last, after
+/// a `FAIL` and a tab.
 pub(super) fn go(text: &str, raw: &Raw<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     let mut open: Vec<GoTest> = Vec::new();
@@ -92,6 +94,9 @@ pub(super) fn pytest(text: &str, raw: &Raw<'_>) -> Vec<Finding> {
     };
     let mut found = Vec::new();
     for line in summary.lines() {
+        if found.len() == MOST {
+            break;
+        }
         let (kind, rest) = match (line.strip_prefix("FAILED "), line.strip_prefix("ERROR ")) {
             (Some(rest), _) => (FindingKind::Test, rest),
             (_, Some(rest)) => (FindingKind::Setup, rest),
@@ -154,7 +159,7 @@ fn in_file(errors: &[&str], raw: &Raw<'_>) -> Option<(String, Option<u32>)> {
 fn pytest_import(text: &str, raw: &Raw<'_>) -> Option<Finding> {
     let (_, rest) = text.split_once("ImportError while loading conftest ")?;
     let file = rest.lines().next()?.trim_matches(['\'', '"', '.']);
-    let message = rest.lines().filter_map(|line| line.strip_prefix("E ")).last()?.trim();
+    let message = rest.lines().rev().find_map(|line| line.strip_prefix("E "))?.trim();
     let at = rest.lines().skip(1).filter_map(place).filter_map(|at| raw.own(&at)).last();
     let line = at.and_then(|(_, line)| line);
     let file = raw.relative(file);

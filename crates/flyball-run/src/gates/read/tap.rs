@@ -163,7 +163,13 @@ fn missing(stream: &Stream) -> Option<String> {
 }
 
 fn of_hook(point: &Point) -> bool {
-    value(point, "failureType:").is_some_and(|kind| kind.contains("hookFailed"))
+    let of_node = value(point, "failureType:").is_some_and(|kind| kind.contains("hookFailed"));
+    // mocha: `adding "before all" hook for "adds"`.
+    of_node
+        || point
+            .path
+            .last()
+            .is_some_and(|title| title.contains("\" hook for \"") || title.ends_with("\" hook"))
 }
 
 fn finding(point: &Point, is_parent: bool, raw: &Raw<'_>) -> Finding {

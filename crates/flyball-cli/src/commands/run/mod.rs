@@ -1,0 +1,282 @@
+//! `flyball run` and `flyball resume`: a workflow to its end, a halt, or a question to a person.
+
+mod ending;
+mod lines;
+
+use crate::args::{PolicyArgs, Resume, Run as RunArgs, StoreArgs};
+use crate::clock;
+use crate::deliver::Deliveries;
+use crate::fail::{Complaint, Exit, Failure};
+use crate::load;
+use crate::store;
+use flyball::policy::{JournalPolicy, Origin};
+use flyball::{Event, PolicySource, Preset};
+use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Which};
+use flyball_run::engine::{Asker, Book, CutOff, End, Run, Surroundings};
+use flyball_run::process::Cancel;
+use flyball_run::workflow::{Plan, read};
+use lines::Lines;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file that is looked for in a folder.
+const FILE: &str = "workflow.yaml";
+/// How many names are looked at to find a free one.
+const KNOWN: usize = 100_000;
+
+impl From<flyball_run::Failure> for Failure {
+    fn from(failure: flyball_run::Failure) -> Self {
+        Failure::new(&failure.code, failure.place, failure.what, failure.advice)
+    }
+}
+
+/// What a run needs to know, new or taken up again.
+struct Order<'a> {
+    file: PathBuf,
+    session: String,
+    store: &'a StoreArgs,
+    policy: &'a PolicyArgs,
+    json: bool,
+    cut_off: CutOff,
+}
+
+/// `flyball run`.
+pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
+    let file = workflow_file(&args.workflow)?;
+    let plan = plan(&file)?;
+    if args.keep_nothing {
+        let session = args.session.clone().unwrap_or_else(|| plan.name.clone());
+        let order = Order {
+            file,
+            session,
+            store: &args.store,
+            policy: &args.policy,
+            json: args.json,
+            cut_off: CutOff::Ask,
+        };
+        let book = Book::bare(source(&plan, &args.policy)?, clock());
+        let files = std::env::temp_dir().join(format!("flyball-run-{}", std::process::id()));
+        let exit = walk(&order, plan, Arc::new(book), &files, None);
+        // Nothing is kept, and what cannot be removed is in the system's own folder for such things.
+        let _ = std::fs::remove_dir_all(&files);
+        return exit;
+    }
+    let address = store::address(&args.store)?;
+    let desk = address.open()?;
+    let session = match &args.session {
+        Some(name) if desk.load(name)?.is_some() => {
+            let what = format!("there is a session '{name}' already");
+            let advice = format!("take it up again with `flyball resume {name}`, or choose another name");
+            return Err(Failure::new("run_exists", "", what, advice));
+        }
+        Some(name) => name.clone(),
+        None => free_name(desk.as_ref(), &plan.name)?,
+    };
+    let order = Order {
+        file,
+        session,
+        store: &args.store,
+        policy: &args.policy,
+        json: args.json,
+        cut_off: CutOff::Ask,
+    };
+    kept(&order, plan, &address, desk)
+}
+
+/// `flyball resume`.
+pub(crate) fn resume(args: &Resume) -> Result<Exit, Failure> {
+    let cut_off = match (args.rerun, args.skip) {
+        (true, _) => CutOff::Rerun,
+        (_, true) => CutOff::Skip,
+        _ => CutOff::Ask,
+    };
+    let desk = store::open(&args.store)?;
+    let Some(file) = file_of(desk.as_ref(), &args.session)? else {
+        if desk.load(&args.session)?.is_none() {
+            return Err(store::unknown(desk.as_ref(), &args.session)?);
+        }
+        let what = format!("session '{}' was not started by `flyball run`", args.session);
+        return Err(Failure::new("run_not_a_run", "", what, "whoever started it must go on with it"));
+    };
+    let order = Order {
+        file,
+        session: args.session.clone(),
+        store: &args.store,
+        policy: &args.policy,
+        json: args.json,
+        cut_off,
+    };
+    let address = store::address(&args.store)?;
+    kept(&order, plan(&order.file)?, &address, desk)
+}
+
+/// Goes on with a session after a person's word, if it is a run that nobody else is at.
+pub(crate) fn go_on(
+    session: &str,
+    store: &StoreArgs,
+    policy: &PolicyArgs,
+    json: bool,
+) -> Result<Option<Exit>, Failure> {
+    let desk = store::open(store)?;
+    let Some(file) = file_of(desk.as_ref(), session)? else { return Ok(None) };
+    let order = Order { file, session: session.to_owned(), store, policy, json, cut_off: CutOff::Ask };
+    let address = store::address(store)?;
+    match kept(&order, plan(&order.file)?, &address, desk) {
+        Err(failure) if failure.complaints.iter().any(|complaint| complaint.code == "run_elsewhere") => {
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -> Result<Exit, Failure> {
+    let files = files(address, &order.session)?;
+    let source = source(&plan, order.policy)?;
+    let recorder = Recorder::new(Arc::clone(&desk), source, RecorderOptions::default());
+    let deliveries = Deliveries::start(&recorder);
+    let book = Arc::new(Book::kept(recorder, clock())?);
+    let exit = walk(order, plan, book, &files, Some(desk.as_ref()));
+    deliveries.finish();
+    exit
+}
+
+fn walk(
+    order: &Order<'_>,
+    plan: Plan,
+    book: Arc<Book>,
+    files: &Path,
+    desk: Option<&dyn Desk>,
+) -> Result<Exit, Failure> {
+    std::fs::create_dir_all(files)?;
+    let cancel = Cancel::new();
+    let stop = cancel.clone();
+    // A second run in one process has its handler already; nothing else can be wrong with it.
+    let _ = ctrlc::set_handler(move || stop.cancel());
+    let lines = Arc::new(Lines::new(&plan, order.json));
+    let around = Surroundings {
+        book,
+        watcher: Arc::clone(&lines) as Arc<dyn flyball_run::engine::Watcher>,
+        asker: asker(order.json),
+        cancel,
+        files: files.to_owned(),
+        env: Arc::new(|name| std::env::var(name).ok()),
+        cut_off: order.cut_off,
+        origin: Some(order.file.clone()),
+    };
+    lines.begin(&order.session)?;
+    let run = Run::new(plan, &order.session, around)?;
+    let holder = format!("process {}", std::process::id());
+    let end = run.go(&holder)?;
+    ending::tell(&order.session, &end, &lines, desk, order.store, order.json)?;
+    Ok(exit_of(&end))
+}
+
+fn exit_of(end: &End) -> Exit {
+    use flyball_run::engine::Stop;
+    match end {
+        End::Done => Exit::Done,
+        End::Failed | End::Stopped(Stop::Failed(_) | Stop::Interrupted) => Exit::Error,
+        End::Stopped(Stop::Halted(_)) => Exit::Stopped,
+        End::Stopped(Stop::Gate(_)) => Exit::Gate,
+        End::Stopped(Stop::Blocked { .. } | Stop::Asks(_) | Stop::CutOff { .. }) => Exit::Waits,
+    }
+}
+
+fn clock() -> flyball_run::engine::Clock {
+    Arc::new(|| clock::now().unwrap_or_default())
+}
+
+fn workflow_file(path: &Path) -> Result<PathBuf, Failure> {
+    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    std::path::absolute(&file).map_err(|error| {
+        Failure::new("cannot_read", file.display().to_string(), error.to_string(), "check the path")
+    })
+}
+
+fn plan(file: &Path) -> Result<Plan, Failure> {
+    let text = load::read(file)?;
+    let shown = file.strip_prefix(std::env::current_dir()?).unwrap_or(file).display().to_string();
+    let folder = file.parent().unwrap_or_else(|| Path::new("."));
+    read(&text, &shown, folder).map_err(|wrong| {
+        let complaint = |failure: flyball_run::Failure| Complaint {
+            code: failure.code,
+            place: failure.place,
+            what: failure.what,
+            advice: failure.advice,
+        };
+        Failure { complaints: wrong.into_iter().map(complaint).collect() }
+    })
+}
+
+/// The policy of a run: the project's, then the workflow's own, then the environment and the command line.
+fn source(plan: &Plan, args: &PolicyArgs) -> Result<PolicySource, Failure> {
+    let (mut layers, preset) = load::layers(args, Preset::Workflow)?;
+    if let Some(own) = &plan.policy {
+        let above = |origin: &Origin| matches!(origin, Origin::Environment { .. } | Origin::CommandLine);
+        let at = layers.iter().position(|layer| above(&layer.origin)).unwrap_or(layers.len());
+        layers.insert(at, own.clone());
+    }
+    let source = PolicySource::new(layers, preset)?;
+    // A run is taken up again from its events: they are kept whole.
+    let journal = JournalPolicy { payload: None, ..source.base().journal.clone() };
+    Ok(source.with_journal(&journal))
+}
+
+/// The workflow file that a session was started from.
+fn file_of(desk: &dyn Desk, session: &str) -> Result<Option<PathBuf>, Failure> {
+    let first = desk.records(session, 1, 1)?.pop();
+    let event = first.and_then(|record| Event::from_json(&record.text).ok());
+    let file = event.and_then(|event| event.extra.get("file").and_then(Value::as_str).map(PathBuf::from));
+    Ok(file)
+}
+
+fn free_name(desk: &dyn Desk, name: &str) -> Result<String, Failure> {
+    let taken: BTreeSet<String> =
+        desk.heads(Which::All, KNOWN)?.into_iter().map(|head| head.session).collect();
+    let free = (1_u64..).map(|number| format!("{name}-{number}")).find(|name| !taken.contains(name));
+    Ok(free.unwrap_or_else(|| name.to_owned()))
+}
+
+/// The folder for the files of a run, beside the store.
+fn files(address: &Address, session: &str) -> Result<PathBuf, Failure> {
+    let base = match address {
+        Address::File(path) | Address::Project(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
+        _ => std::env::current_dir()?.join(".flyball"),
+    };
+    let safe: String = session
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+        .collect();
+    Ok(std::path::absolute(base.join("runs").join(safe))?)
+}
+
+/// A person at the terminal, if one is there.
+fn asker(json: bool) -> Arc<dyn Asker> {
+    let there = !json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if there { Arc::new(AtTerminal) } else { Arc::new(Nobody) }
+}
+
+struct Nobody;
+
+impl Asker for Nobody {
+    fn ask(&self, _session: &str, _question: &str) -> Option<String> {
+        None
+    }
+}
+
+struct AtTerminal;
+
+impl Asker for AtTerminal {
+    fn ask(&self, _session: &str, question: &str) -> Option<String> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{question}").ok()?;
+        write!(out, "> ").ok()?;
+        out.flush().ok()?;
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned())
+    }
+}
