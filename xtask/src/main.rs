@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_journal;
+mod bench_run;
 mod bless;
 mod fuzz;
 mod outside;
@@ -20,6 +21,7 @@ usage: cargo xtask TASK
   test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
                     --long: 100,000 random histories for the tests of determinism
   bench             instructions per pair of events, counted by callgrind
+  bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
   fuzz [--target event|policy|governor] [--runs N]
                     fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "bench" => match rest.split_first() {
             Some((what, rest)) if what == "journal" => bench_journal::run(rest),
+            Some((what, rest)) if what == "run" => bench_run::run(rest),
             _ => bench::run(rest),
         },
         "fuzz" => fuzz::run(rest),

@@ -155,6 +155,12 @@ impl Recorder {
         self.source.base()
     }
 
+    /// Where its sessions get their policy.
+    #[must_use]
+    pub fn source(&self) -> &PolicySource {
+        &self.source
+    }
+
     /// Decides upon an event. When this returns a decision, both are on the disk.
     ///
     /// # Errors

@@ -2,9 +2,11 @@
 
 use crate::fail::Failure;
 use flyball::policy::Policy;
-use flyball::{Decision, Event, PolicySource, Sessions};
+use flyball::{Decision, Event, PolicySource, Session, Sessions};
 use flyball_journal::{Door, Incoming, Lease, Recorder};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The time of day in milliseconds since 1970; given from outside, so that tests can turn it.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -26,6 +28,8 @@ pub struct Book {
     inner: Inner,
     clock: Clock,
     door: Door,
+    /// Nanoseconds that the governor and the journal have taken.
+    spent: AtomicU64,
 }
 
 enum Inner {
@@ -40,7 +44,7 @@ impl Book {
     /// If the policy's patterns for secrets cannot be used.
     pub fn kept(recorder: Recorder, clock: Clock) -> Result<Self, Failure> {
         let door = Door::new(&recorder.policy().journal)?;
-        Ok(Book { inner: Inner::Kept(Box::new(recorder)), clock, door })
+        Ok(Book { inner: Inner::Kept(Box::new(recorder)), clock, door, spent: AtomicU64::new(0) })
     }
 
     /// A book that keeps nothing.
@@ -48,7 +52,12 @@ impl Book {
     pub fn bare(source: PolicySource, clock: Clock) -> Self {
         let policy = Arc::clone(source.base());
         let sessions = Mutex::new(Sessions::new(source));
-        Book { inner: Inner::Bare { sessions, policy }, clock, door: Door::default() }
+        Book {
+            inner: Inner::Bare { sessions, policy },
+            clock,
+            door: Door::default(),
+            spent: AtomicU64::new(0),
+        }
     }
 
     /// The policy that its sessions start from.
@@ -75,29 +84,64 @@ impl Book {
         (self.clock)()
     }
 
-    /// Decides upon an event; with a journal, both are stored when this returns.
-    pub(super) fn submit(&self, mut event: Event) -> Result<Past, Failure> {
-        event.at.get_or_insert_with(|| (self.clock)());
+    /// How long the governor and the journal have taken so far.
+    #[must_use]
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// Decides upon events, in order; with a journal, they are stored together when this returns.
+    pub(super) fn submit(&self, events: Vec<Event>) -> Result<Vec<Past>, Failure> {
+        let began = Instant::now();
+        let done = self.decide(events);
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.spent.fetch_add(nanos, Ordering::Relaxed);
+        done
+    }
+
+    fn decide(&self, mut events: Vec<Event>) -> Result<Vec<Past>, Failure> {
+        events.iter_mut().for_each(|event| event.at = event.at.or_else(|| Some((self.clock)())));
         match &self.inner {
             Inner::Kept(recorder) => {
-                let text = event.to_json().to_string();
-                let clean = self.door.clean(&text);
-                let incoming = if clean == text {
-                    Incoming { event: event.clone(), text }
-                } else {
-                    // What is stored is what the run goes on with: after a restart there is nothing else.
-                    Incoming::read(clean.into_owned(), event.at)?
-                };
-                let event = incoming.event.clone();
-                let decision = recorder.submit(incoming)?;
-                Ok(Past { event, decision })
+                let incoming: Vec<Incoming> =
+                    events.into_iter().map(|event| self.clean(event)).collect::<Result<_, _>>()?;
+                let events: Vec<Event> = incoming.iter().map(|incoming| incoming.event.clone()).collect();
+                let answers = recorder.submit_all(incoming);
+                let past =
+                    |(event, answer): (Event, flyball_journal::Answer)| Ok(Past { event, decision: answer? });
+                events.into_iter().zip(answers).map(past).collect()
             }
             Inner::Bare { sessions, .. } => {
                 let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-                let decision = sessions.step(&event)?;
-                Ok(Past { event, decision })
+                let past = |event: Event| {
+                    let decision = sessions.step(&event)?;
+                    Ok(Past { event, decision })
+                };
+                events.into_iter().map(past).collect()
             }
         }
+    }
+
+    /// What is stored is what the run goes on with: after a restart there is nothing else.
+    fn clean(&self, event: Event) -> Result<Incoming, Failure> {
+        let text = event.to_json().to_string();
+        let clean = self.door.clean(&text);
+        if clean == text {
+            return Ok(Incoming { event, text });
+        }
+        Ok(Incoming::read(clean.into_owned(), event.at)?)
+    }
+
+    /// A session as it is stored, to look ahead with; nothing if there is nothing to gain or it cannot be told alone.
+    pub(super) fn ahead(&self, session: &str) -> Result<Option<Sessions>, Failure> {
+        let Inner::Kept(recorder) = &self.inner else { return Ok(None) };
+        let Some((state, _)) = recorder.session(session)? else { return Ok(None) };
+        if state.parent().is_some() {
+            return Ok(None);
+        }
+        let mut sessions = Sessions::new(recorder.source().clone());
+        sessions.insert(session, Session::resume(recorder.source(), state)?);
+        Ok(Some(sessions))
     }
 
     /// Everything that is stored of a session.

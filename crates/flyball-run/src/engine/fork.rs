@@ -37,6 +37,7 @@ impl Walk {
     /// Walks branches side by side until enough of them have come to the join; gives its name.
     pub(super) fn fork(&mut self, node: &Node, branches: &[String]) -> Result<String, Stop> {
         let world = Arc::clone(&self.world);
+        self.lane.settle()?;
         let join = join_of(self, branches)?;
         let Some(Work::Join(spec)) = world.plan.nodes.get(&join).map(|node| &node.work) else {
             return Err(
@@ -64,8 +65,10 @@ impl Walk {
             });
         }
         drop(give);
-        self.gather(spec, branches.len(), under, arrived.is_some())?;
-        Ok(join)
+        let gathered = self.gather(spec, branches.len(), under, arrived.is_some());
+        // The branches have drawn on the budget of this session.
+        self.lane.look_again();
+        gathered.map(|()| join)
     }
 
     /// The first step of a branch.

@@ -7,7 +7,7 @@
 use super::book::{Book, Past};
 use super::stop::Stop;
 use crate::fail::Failure;
-use flyball::{Decision, Event, Kind, Status, Verdict};
+use flyball::{Decision, Event, Kind, Sessions, Status, Verdict};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,6 +35,20 @@ pub trait Asker: Send + Sync {
     fn ask(&self, session: &str, question: &str) -> Option<String>;
 }
 
+/// How many events are looked ahead to at most before they are stored.
+const AHEAD: usize = 256;
+/// The field of an event that was decided upon before it was stored.
+const FORESEEN: &str = "ahead";
+
+/// Looking ahead: between two effects the walk need not wait for the disk. The governor is asked in memory, and what
+/// it said is stored, and compared, before anything leaves.
+#[derive(Default)]
+struct Ahead {
+    sessions: Option<Sessions>,
+    events: Vec<Event>,
+    tried: bool,
+}
+
 /// A session of a run.
 pub struct Lane {
     book: Arc<Book>,
@@ -49,6 +63,8 @@ pub struct Lane {
     resumed: bool,
     /// A person's release that came after the last refusal.
     released: bool,
+    /// Events that were looked ahead to, and are not stored yet.
+    ahead: Ahead,
     /// Time at work so far.
     active_ms: u64,
     last_at: Option<u64>,
@@ -68,6 +84,7 @@ impl Lane {
             mail: VecDeque::new(),
             count: 0,
             released: false,
+            ahead: Ahead::default(),
             active_ms: 0,
             last_at: None,
             decision: None,
@@ -114,15 +131,94 @@ impl Lane {
             self.seen(&past, false);
             return Ok(past);
         }
-        let mut event = event;
+        let event = self.stamped(event);
+        let mut events = std::mem::take(&mut self.ahead.events);
+        events.push(event);
+        let mut stored = self.store(events)?;
+        stored.pop().ok_or_else(|| Failure::new("run_lost", "an event got no decision", "try again").into())
+    }
+
+    /// The same for an event that leads to no effect by itself: it may be stored later, together with the next one.
+    ///
+    /// # Errors
+    /// As [`Lane::record`].
+    pub fn foresee(&mut self, event: Event) -> Result<Past, Stop> {
+        if !self.history.is_empty() || !self.looks_ahead()? {
+            return self.record(event);
+        }
+        self.count += 1;
+        let mut event = self.stamped(event);
+        event.at = Some(self.book.now());
+        event.extra.insert(FORESEEN.to_owned(), json!(true));
+        let Some(sessions) = &mut self.ahead.sessions else { return self.record(event) };
+        let decision = sessions.step(&event).map_err(Failure::from)?;
+        self.ahead.events.push(event.clone());
+        if decision.decision > Verdict::Allow
+            || !decision.effects.is_empty()
+            || self.ahead.events.len() >= AHEAD
+        {
+            let events = std::mem::take(&mut self.ahead.events);
+            let mut stored = self.store(events)?;
+            return stored
+                .pop()
+                .ok_or_else(|| Failure::new("run_lost", "an event got no decision", "try again").into());
+        }
+        Ok(Past { event, decision })
+    }
+
+    /// Stores what was looked ahead to.
+    ///
+    /// # Errors
+    /// As [`Lane::record`].
+    pub fn settle(&mut self) -> Result<(), Stop> {
+        let events = std::mem::take(&mut self.ahead.events);
+        if events.is_empty() { Ok(()) } else { self.store(events).map(drop) }
+    }
+
+    /// What happens in other sessions may change this one: nothing is known ahead any more.
+    pub(super) fn look_again(&mut self) {
+        self.ahead.sessions = None;
+        self.ahead.tried = false;
+    }
+
+    fn looks_ahead(&mut self) -> Result<bool, Stop> {
+        if !self.ahead.tried {
+            self.ahead.tried = true;
+            self.ahead.sessions = self.book.ahead(&self.session)?;
+        }
+        Ok(self.ahead.sessions.is_some())
+    }
+
+    fn stamped(&mut self, mut event: Event) -> Event {
         event.session.clone_from(&self.session);
         event.extra.insert(NUMBER.to_owned(), json!(self.count));
         if std::mem::take(&mut self.resumed) {
             event.extra.insert(IDLE.to_owned(), json!(true));
         }
-        let past = self.book.submit(event)?;
-        self.seen(&past, true);
-        Ok(past)
+        event
+    }
+
+    /// Stores events together. If one of them was refused that was foreseen to be allowed, somebody has stopped the
+    /// session meanwhile: the walk goes no further, and nothing has left.
+    fn store(&mut self, events: Vec<Event>) -> Result<Vec<Past>, Stop> {
+        let last = events.len();
+        let stored = self.book.submit(events)?;
+        for (at, past) in stored.iter().enumerate() {
+            self.seen(past, true);
+            let foreseen = past.event.extra.contains_key(FORESEEN);
+            if foreseen && at + 1 < last && stands_still(&past.decision) {
+                self.look_again();
+                return Err(stopped(past.decision.clone()));
+            }
+            // What was not foreseen is told to the copy in memory too.
+            if !foreseen && let Some(sessions) = &mut self.ahead.sessions {
+                let known = sessions.step(&past.event);
+                if known.as_ref().ok().map(|known| known.seq) != Some(past.decision.seq) {
+                    self.look_again();
+                }
+            }
+        }
+        Ok(stored)
     }
 
     /// Whether the walk may go on after a decision: the session stands, or a person has released it since.
@@ -130,8 +226,12 @@ impl Lane {
     /// # Errors
     /// How it stopped.
     pub fn go_on(&mut self, past: &Past) -> Result<(), Stop> {
-        if stands_still(&past.decision) && !self.was_released() {
-            return Err(stopped(past.decision.clone()));
+        if stands_still(&past.decision) {
+            self.skip_foreseen();
+            if !self.was_released() {
+                return Err(stopped(past.decision.clone()));
+            }
+            self.look_again();
         }
         Ok(())
     }
@@ -156,7 +256,11 @@ impl Lane {
             Kind::UserMessage { text, origin: flyball::Origin::Human }
         };
         self.resumed = false;
-        let past = self.book.submit(Event::new(self.session.clone(), kind))?;
+        self.settle()?;
+        self.look_again();
+        let mut past = self.book.submit(vec![Event::new(self.session.clone(), kind)])?;
+        let past =
+            past.pop().ok_or_else(|| Failure::new("run_lost", "an event got no decision", "try again"))?;
         self.seen(&past, true);
         Ok(past)
     }
@@ -173,6 +277,15 @@ impl Lane {
         let next = self.history.iter().find(|past| is_ours(&past.event))?;
         let ends = matches!(next.event.kind, Kind::TurnFinished { .. });
         (ends && next.event.node.as_deref() == Some(node)).then_some(&next.event)
+    }
+
+    /// Events that were stored together with one that was refused: the walk never came to them.
+    fn skip_foreseen(&mut self) {
+        let past = |past: &Past| past.event.extra.contains_key(FORESEEN) && stands_still(&past.decision);
+        while self.history.front().is_some_and(past) {
+            self.history.pop_front();
+            self.count += 1;
+        }
     }
 
     /// Whether a release has come since the last refusal.

@@ -92,7 +92,10 @@ impl Run {
                 }
             }
             Ok(Arrival::Join) => End::Failed,
-            Err(stop) => End::Stopped(stop),
+            Err(stop) => match walk.lane.settle() {
+                Ok(()) => End::Stopped(stop),
+                Err(other) => End::Stopped(other),
+            },
         };
         if matches!(end, End::Done | End::Failed) {
             // What cannot be removed is swept away later.

@@ -254,7 +254,7 @@ impl Walk {
             other => other,
         };
         let event = asked(to);
-        let past = self.ask(&event).map_err(refused_by)?;
+        let past = self.ask_ahead(&event).map_err(refused_by)?;
         if past.decision.decision < Verdict::Block {
             return Ok(to.to_owned());
         }
@@ -288,8 +288,21 @@ impl Walk {
     /// # Errors
     /// If it cannot be stored, or the session is stopped.
     pub(crate) fn ask(&mut self, event: &Event) -> Result<Past, Stop> {
+        self.ask_by(event, Lane::record)
+    }
+
+    /// The same for a way that may be taken before it is stored: nothing happens on it.
+    fn ask_ahead(&mut self, event: &Event) -> Result<Past, Stop> {
+        self.ask_by(event, Lane::foresee)
+    }
+
+    fn ask_by(
+        &mut self,
+        event: &Event,
+        record: impl Fn(&mut Lane, Event) -> Result<Past, Stop>,
+    ) -> Result<Past, Stop> {
         loop {
-            let past = self.lane.record(event.clone())?;
+            let past = record(&mut self.lane, event.clone())?;
             let refused = past.decision.decision >= Verdict::Block;
             let stood = matches!(past.decision.state, flyball::Status::Halted | flyball::Status::Blocked);
             if let Err(stop) = self.lane.go_on(&past) {

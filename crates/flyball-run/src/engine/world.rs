@@ -8,8 +8,9 @@ use crate::process::Cancel;
 use crate::provider::{Provider, Providers, build};
 use crate::spill::{Spill, SpillOptions};
 use crate::tools::{CommandTool, RiskPolicy, Toolbox, ToolboxOptions};
-use crate::workflow::Plan;
 use crate::workflow::spec::Workspace;
+use crate::workflow::{Plan, Work};
+use flyball::policy::{Mode, Rule};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,8 @@ pub struct World {
     /// Tools that may be run again after they were cut off.
     rerunnable: BTreeSet<String>,
     providers: BTreeMap<String, Box<dyn Provider>>,
+    /// The conditions of routers, by node.
+    conditions: BTreeMap<String, Vec<Rule>>,
 }
 
 impl World {
@@ -90,6 +93,7 @@ impl World {
         for (name, config) in &configs.0 {
             providers.insert(name.clone(), build(config, name, around.env.as_ref())?);
         }
+        let conditions = conditions(&plan)?;
         let gates = if plan.uses_gates() { plan.gates.gates(&workspace)? } else { Vec::new() };
         Ok(World {
             plan,
@@ -105,6 +109,7 @@ impl World {
             spill,
             rerunnable,
             providers,
+            conditions,
         })
     }
 
@@ -113,6 +118,11 @@ impl World {
         self.providers.get(name).map(AsRef::as_ref).ok_or_else(|| {
             Failure::new("workflow_unknown_provider", format!("there is no provider '{name}'"), "add it")
         })
+    }
+
+    /// The conditions of a router, in order.
+    pub(crate) fn conditions(&self, node: &str) -> &[Rule] {
+        self.conditions.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a call of a tool that was cut off may be made again: one that only looks, or leads to the same end.
@@ -140,6 +150,22 @@ fn tools(plan: &Plan) -> Result<(Vec<CommandTool>, BTreeSet<String>), Failure> {
         all.push(tool);
     }
     Ok((all, again))
+}
+
+/// The conditions of all routers, compiled once.
+fn conditions(plan: &Plan) -> Result<BTreeMap<String, Vec<Rule>>, Failure> {
+    let mut all = BTreeMap::new();
+    for node in plan.nodes.values() {
+        let Work::Route(route) = &node.work else { continue };
+        let compiled = route.rules.iter().map(|rule| Rule::new(&node.name, &rule.when, Mode::Observe, ""));
+        let compiled: Result<Vec<Rule>, _> = compiled.collect();
+        let compiled = compiled.map_err(|error| {
+            Failure::new("workflow_bad_condition", error.to_string(), "correct `when`")
+                .at(format!("node '{}'", node.name))
+        })?;
+        all.insert(node.name.clone(), compiled);
+    }
+    Ok(all)
 }
 
 /// A script in a file of its own is found beside the workflow file.

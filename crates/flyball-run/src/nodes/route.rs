@@ -3,26 +3,31 @@
 use crate::engine::{Outcome, Stop, Turn};
 use crate::fail::Failure;
 use crate::workflow::spec::Route;
-use flyball::policy::{Counters, Mode, Rule};
+use flyball::policy::{Counters, Facts};
 use serde_json::json;
+use std::sync::Arc;
 
 /// Finds the way.
 pub(super) fn run(turn: &mut Turn<'_>, route: &Route) -> Result<Outcome, Stop> {
+    let to = if route.rules.is_empty() { None } else { first(turn, route)? };
+    Ok(Outcome { to: Some(to.unwrap_or_else(|| route.otherwise.clone())), ..Outcome::success("") })
+}
+
+/// Where the first rule leads that holds.
+fn first(turn: &Turn<'_>, route: &Route) -> Result<Option<String>, Stop> {
+    let world = Arc::clone(&turn.walk.world);
     let vars = turn.walk.vars.all();
-    let visits: serde_json::Map<_, _> =
-        turn.walk.visits.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     let last = turn.walk.vars.get("last").cloned().unwrap_or_default();
-    let event = json!({"output": last, "vars": vars, "visits": visits, "node": turn.node.name});
-    for rule in &route.rules {
-        let wrong = |what: String| {
-            Failure::new("workflow_bad_condition", what, "correct `when`")
+    let event = json!({"output": last, "vars": vars, "visits": turn.walk.visits, "node": turn.node.name});
+    let facts = Facts::new(&event, &Counters::default());
+    for (rule, condition) in route.rules.iter().zip(world.conditions(&turn.node.name)) {
+        let holds = condition.holds(&facts).map_err(|error| {
+            Failure::new("workflow_bad_condition", error.to_string(), "correct `when`")
                 .at(format!("node '{}'", turn.node.name))
-        };
-        let condition = Rule::new(&turn.node.name, &rule.when, Mode::Observe, "");
-        let condition = condition.map_err(|error| wrong(error.to_string()))?;
-        if condition.eval(&event, &Counters::default()).map_err(|error| wrong(error.to_string()))? {
-            return Ok(Outcome { to: Some(rule.to.clone()), ..Outcome::success("") });
+        })?;
+        if holds {
+            return Ok(Some(rule.to.clone()));
         }
     }
-    Ok(Outcome { to: Some(route.otherwise.clone()), ..Outcome::success("") })
+    Ok(None)
 }

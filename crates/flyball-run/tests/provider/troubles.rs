@@ -103,7 +103,9 @@ fn stream_length(kind: Kind, said: &Behaviour) -> usize {
         Kind::OpenAi => ("/v1/chat/completions", ("Authorization", format!("Bearer {}", super::kit::KEY))),
         Kind::Anthropic => ("/v1/messages", ("x-api-key", super::kit::KEY.to_owned())),
     };
-    let response = ureq::post(format!("{}{path}", server.url()))
+    let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
+    let response = agent
+        .post(format!("{}{path}", server.url()))
         .header(key.0, key.1)
         .header("anthropic-version", "2023-06-01")
         .send(body.to_string())

@@ -18,6 +18,7 @@ use flyball_run::workflow::{Plan, read};
 use lines::Lines;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
     let address = store::address(&args.store)?;
     let desk = address.open()?;
     let session = match &args.session {
-        Some(name) if desk.load(name)?.is_some() => {
+        Some(name) if desk.load(name)?.is_some_and(|loaded| loaded.head.seq > 0) => {
             let what = format!("there is a session '{name}' already");
             let advice = format!("take it up again with `flyball resume {name}`, or choose another name");
             return Err(Failure::new("run_exists", "", what, advice));
@@ -95,8 +96,13 @@ pub(crate) fn resume(args: &Resume) -> Result<Exit, Failure> {
     };
     let desk = store::open(&args.store)?;
     let Some(file) = file_of(desk.as_ref(), &args.session)? else {
-        if desk.load(&args.session)?.is_none() {
-            return Err(store::unknown(desk.as_ref(), &args.session)?);
+        match desk.load(&args.session)? {
+            None => return Err(store::unknown(desk.as_ref(), &args.session)?),
+            Some(loaded) if loaded.head.seq == 0 => {
+                let what = format!("nothing of session '{}' was recorded yet", args.session);
+                return Err(Failure::new("run_not_begun", "", what, "start it with `flyball run`"));
+            }
+            Some(_) => {}
         }
         let what = format!("session '{}' was not started by `flyball run`", args.session);
         return Err(Failure::new("run_not_a_run", "", what, "whoever started it must go on with it"));
@@ -151,6 +157,7 @@ fn walk(
     desk: Option<&dyn Desk>,
 ) -> Result<Exit, Failure> {
     std::fs::create_dir_all(files)?;
+    let _alone = alone(files, &order.session)?;
     let cancel = Cancel::new();
     let stop = cancel.clone();
     // A second run in one process has its handler already; nothing else can be wrong with it.
@@ -168,10 +175,30 @@ fn walk(
     };
     lines.begin(&order.session)?;
     let run = Run::new(plan, &order.session, around)?;
-    let holder = format!("process {}", std::process::id());
-    let end = run.go(&holder)?;
+    let end = run.go(&machine())?;
     ending::tell(&order.session, &end, &lines, desk, order.store, order.json)?;
     Ok(exit_of(&end))
+}
+
+/// Makes sure that no other process of this machine is at the session. The system gives the lock back when a process
+/// dies, however it dies, so that a run that was killed can be taken up at once.
+fn alone(files: &Path, session: &str) -> Result<File, Failure> {
+    let lock = File::create(files.join("lock"))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("session '{session}' is being run by another process");
+            let advice = "watch it with `flyball status`, or wait until that process is gone";
+            Err(Failure::new("run_elsewhere", "", what, advice))
+        }
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Who holds a session in the store: this machine; its processes sort it out among themselves.
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("machine {}", name.trim())
 }
 
 fn exit_of(end: &End) -> Exit {
