@@ -6,6 +6,8 @@
 mod code;
 #[path = "tidy/files.rs"]
 mod files;
+#[path = "tidy/seeds.rs"]
+mod seeds;
 
 use code::{blanked, functions, outside_tests};
 use files::{File, all, root};
@@ -160,7 +162,8 @@ fn no_page_is_left_unfinished() {
     let mut found = Vec::new();
     for file in all().iter().filter(|file| file.has_ending("md") || file.has_ending("rs") && !is_this(file)) {
         let page = file.has_ending("md");
-        for (at, line) in file.text.lines().enumerate().filter(|(_, line)| page || line.starts_with("//!")) {
+        let told = |line: &str| (page || line.starts_with("//!")) && !seeds::is_open(&file.path, line);
+        for (at, line) in file.text.lines().enumerate().filter(|(_, line)| told(line)) {
             let small = line.to_lowercase();
             let mut parts = line.split(|c: char| !c.is_alphanumeric());
             if parts.any(|part| words.iter().any(|word| word == part))

@@ -47,6 +47,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
         // Facts that arrive while the session is halted are recorded; they are nobody's new offence.
         trips.list.clear();
     }
+    state.tally.note(event, &facts, refused, state.seq);
     if let (Kind::ToolRequested { .. }, Some(call)) = (&event.kind, &facts.call) {
         state.ledger.enter(event, call, refused);
     }
@@ -70,7 +71,7 @@ fn judge(
     if facts.human {
         state.watch.fresh();
     }
-    let counters = (!policy.rules.is_empty()).then(|| state.counters());
+    let counters = (!policy.rules.is_empty()).then(|| state.counters_at(event.node.as_deref()));
     let State { watch, flow, credits, releases, .. } = state;
     let cx = Cx {
         policy,

@@ -172,6 +172,8 @@ fn release(
         (ReleaseMode::Grant, Some(tripped)) => state.watch.budget.raise(tripped, n, false),
         // A person's stop is lifted, never granted in advance: the next one stops as well.
         (ReleaseMode::Grant, None) if guard == "human" => {}
+        // What needs a yes runs on a yes alone: a release ends the stop and lets no step of a plan through.
+        (ReleaseMode::Grant, None) if guard == "confirmation" => state.watch.reset(Some(&guard)),
         (ReleaseMode::Grant, None) => {
             state.credits.insert(guard.clone(), n);
         }

@@ -39,6 +39,8 @@ pub const SEEN_WRITES: usize = 128;
 pub const NODES: usize = 192;
 /// How many edges have counters of their own.
 pub const EDGES: usize = 256;
+/// How many tools have totals of their own; further ones are counted together.
+pub const TOOLS: usize = 32;
 /// How many operations have a retry counter and breaker of their own.
 pub const OPERATIONS: usize = 32;
 /// How many progress signals are followed.

@@ -2,8 +2,10 @@
 
 use crate::confirm::Phase;
 use crate::decision::{HaltReason, Status};
-use crate::policy::{Counters, Policy};
+use crate::policy::{Counters, Guards, Mode, Policy};
+use crate::reasons::{Ending, ending};
 use crate::state::State;
+use crate::tally::ToolUse;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -55,18 +57,28 @@ pub struct Report {
     pub releases: BTreeMap<String, u64>,
     /// Why it stands still, if it does.
     pub stopped_by: Option<String>,
+    /// The fine reason why it stands still, if it does.
+    pub reason: Option<String>,
+    /// What kind of end that reason means.
+    pub ending: Option<Ending>,
     /// The coarse reason, if it is halted.
     pub halt_reason: Option<HaltReason>,
     /// Where a plan that needs a yes is.
     pub confirmation: Phase,
     /// The node at work.
     pub node: Option<String>,
+    /// The way through the nodes, oldest first.
+    pub trail: Vec<String>,
     /// Visits of each node of the workflow.
     pub visits: BTreeMap<String, u32>,
     /// The loops of the workflow.
     pub loops: Vec<LoopReport>,
     /// Measured values by signal.
     pub trends: BTreeMap<String, Vec<i64>>,
+    /// What each tool was asked for, was refused and failed at.
+    pub tools: BTreeMap<String, ToolUse>,
+    /// The guards that the policy has switched off, so that nobody believes them at work.
+    pub off: Vec<&'static str>,
 }
 
 /// A plan that waits for a person's yes.
@@ -155,9 +167,12 @@ impl State {
             halts: self.totals.halts,
             releases: self.releases.clone(),
             stopped_by: latch.map(|latch| format!("{}: {}", latch.guard, latch.message)),
+            reason: latch.map(|latch| latch.reason.clone()),
+            ending: latch.and_then(|latch| ending(&latch.reason)),
             halt_reason: self.halted.as_ref().map(|latch| latch.halt_reason),
             confirmation: self.watch.confirmation.phase(),
             node: self.flow.node().map(str::to_owned),
+            trail: self.flow.trail(),
             visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),
             loops: loops.collect(),
             trends: self
@@ -166,6 +181,8 @@ impl State {
                 .trends()
                 .map(|(name, trend)| (name.to_owned(), trend.to_vec()))
                 .collect(),
+            tools: self.tally.tools().clone(),
+            off: switched_off(policy),
         }
     }
 
@@ -174,4 +191,11 @@ impl State {
     pub fn workflow(&self) -> Option<&crate::graph::Workflow> {
         self.flow.workflow()
     }
+}
+
+/// The names of the guards whose mode is `off`, the budgets among them.
+fn switched_off(policy: &Policy) -> Vec<&'static str> {
+    let guards = Guards::NAMES.into_iter().zip(policy.guards.modes());
+    let budgets = ("budget", policy.budgets.mode);
+    [budgets].into_iter().chain(guards).filter(|(_, mode)| *mode == Mode::Off).map(|(name, _)| name).collect()
 }

@@ -9,11 +9,12 @@ use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
 use crate::policy::Counters;
+use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The layout of the encoded state; a state of another layout is worked out again from the events.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Why a session stands still.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,8 @@ pub struct State {
     /// Releases so far, by guard.
     pub(crate) releases: BTreeMap<String, u64>,
     pub(crate) totals: Totals,
+    /// What each tool was asked for, was refused and failed at.
+    pub(crate) tally: Tally,
     pub(crate) answers: Answers,
     pub(crate) ledger: Ledger,
     pub(crate) flow: Flow,
@@ -155,7 +158,13 @@ impl State {
     /// The counters that custom rules and reports look at.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        self.counters_at(None)
+    }
+
+    /// The counters with the visits of the node that acts, or else of the node at work.
+    pub(crate) fn counters_at(&self, node: Option<&str>) -> Counters {
         let budget = &self.watch.budget;
+        let visits = node.or_else(|| self.flow.node()).map_or(0, |node| self.watch.visits.count(node));
         Counters {
             calls: budget.calls,
             turns: budget.turns,
@@ -168,6 +177,7 @@ impl State {
             runtime_ms: self.active_ms,
             iterations: budget.iterations,
             messages: self.totals.messages,
+            visits: u64::from(visits),
             state: self.status().as_str().to_owned(),
             node: self.flow.node().unwrap_or_default().to_owned(),
         }

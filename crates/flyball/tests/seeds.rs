@@ -217,6 +217,16 @@ fn soni() -> Vec<Case> {
             ],
         ),
         ("soni-confirm-abort-on-reaching-max", vec![unclear(3), unclear(4), aborted(5)]),
+        (
+            "soni-confirm-aborts-call-a-person",
+            vec![
+                aborted(7),
+                aborted(13),
+                aborted(19).calls_a_person(),
+                allow(20).effect("label.removed", "ashep-hitl:loop-prevention").state(Status::Running),
+                block(21, "confirmation_refused"),
+            ],
+        ),
     ]
 }
 
@@ -252,6 +262,22 @@ fn kira() -> Vec<Case> {
                 asked(),
                 warn(4, "confirmation_unclear").effect("say", "").state(Status::AwaitingConfirmation),
                 approved(5),
+            ],
+        ),
+        (
+            "kira-new-request-drops-the-plan",
+            vec![
+                asked(),
+                allow(4)
+                    .effect("plan.replaced", "")
+                    .effect("say", "Прежний вопрос снят, потому что пришёл новый запрос.")
+                    .state(Status::Running),
+                allow(5),
+                allow(7).state(Status::Running),
+                block(8, "confirmation_refused"),
+                allow(9),
+                allow(10).state(Status::AwaitingConfirmation),
+                approved(11),
             ],
         ),
         (

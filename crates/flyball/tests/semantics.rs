@@ -469,6 +469,25 @@ fn a_warning_comes_before_the_end() {
     }
 }
 
+/// The model is told how much is left to it, in a fixed sentence.
+#[test]
+fn feedback_says_how_much_is_left() {
+    let ls = |history: History| history.ask("bash", json!({"command": "ls"}));
+    for (history, told) in [
+        (History::new().times(3, |h, _| ls(h)), "2 more will run, then it is blocked."),
+        (History::new().times(5, |h, _| ls(h)), "0 more will run, then it is blocked."),
+        (visits(3), "'test' may be visited once more after this."),
+        (edges(3), "The way from 'fix' to 'test' may be taken once more after this."),
+        (History::new().gate(&[("tests", Some("x"))]), "4 attempts are left."),
+        (History::new().attempt("pay"), "(attempt 1 of 3)"),
+        (budget(json!({"session": {"turns": 4}})).times(3, |h, _| h.begins("a")), "3 of 4 turns"),
+    ] {
+        let run = history.run();
+        let feedback = run.last().feedback.clone().unwrap_or_default();
+        assert!(feedback.contains(told), "{told}: {feedback}");
+    }
+}
+
 #[test]
 fn observe_reports_everything_and_stops_nothing() {
     for limit in capacities().into_iter().chain(failures()).filter(|limit| {

@@ -9,7 +9,7 @@ use crate::story::Story;
 use crate::telling::{Plan, next, print_next, whole};
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
-use flyball::{Decision, Report, State, Status, Verdict};
+use flyball::{Decision, Report, State, Status, ToolUse, Verdict};
 use flyball_journal::{Desk, Head, Which};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -189,6 +189,10 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     )?;
     let (warnings, blocks, halts) = (report.warnings, report.blocks, report.halts);
     writeln!(out, "  warned {warnings}, blocked {blocks}, halted {halts} times")?;
+    let tools: Vec<String> = report.tools.iter().map(|(name, used)| told_tool(name, *used)).collect();
+    if !tools.is_empty() {
+        writeln!(out, "  tools: {}", line(&tools.join(", "), 300))?;
+    }
     for found in &report.loops {
         writeln!(
             out,
@@ -214,7 +218,19 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     for (guard, used) in &report.releases {
         writeln!(out, "  {} released {used} of {} times", line(guard, 60), policy.releases.ceiling)?;
     }
+    if !report.off.is_empty() {
+        writeln!(out, "  {}", paint_out(Style::Bad, &format!("switched off: {}", report.off.join(", "))))?;
+    }
     Ok(())
+}
+
+/// A tool with its calls, and with what failed or was refused if anything was.
+fn told_tool(name: &str, used: ToolUse) -> String {
+    let parts = [(used.failed, "failed"), (used.refused, "refused")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let more = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{name} {}{more}", used.calls)
 }
 
 /// The last decisions that were not `allow`, oldest first.

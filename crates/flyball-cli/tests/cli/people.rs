@@ -87,6 +87,7 @@ fn status_of_a_session_says_why_and_what_next() {
             "loops is halted",
             "identical parameters",
             "guard repetition",
+            "tools: bash 5 (4 refused)",
             "flyball release loops --guard repetition --why",
         ],
     );
@@ -113,6 +114,34 @@ fn status_of_a_session_says_why_and_what_next() {
         (&one["report"]["halt_reason"], one["lately"].as_array().unwrap().len()),
         (&json!("stalled"), 5)
     );
+}
+
+#[test]
+fn status_says_what_is_switched_off() {
+    let store = Store::own("people-off");
+    let started = json!({"type": "session.started", "session": "bare", "policy": {"loop_prevention": {"enabled": false}}});
+    store.event(&started.to_string());
+    told(&store, &["status", "bare"], 0, &["switched off: visits, transitions"]);
+    assert_eq!(store.json(&["status", "bare"])["report"]["off"], json!(["visits", "transitions"]));
+    store.event(r#"{"type":"session.started","session":"guarded"}"#);
+    assert!(!store.run(&["status", "guarded"]).out.contains("switched off"));
+}
+
+#[test]
+fn a_new_request_drops_the_plan_that_waits_and_says_so() {
+    let store = Store::file("people-new-request");
+    waiting(&store, "asks", None);
+    let rows = "SELECT count(*) FROM session_state";
+    assert_eq!(store.count(rows), 1);
+    let said =
+        store.event(r#"{"type":"user.message","session":"asks","text":"Show me the list of tasks first."}"#);
+    assert_eq!((&said["decision"], &said["state"]), (&json!("allow"), &json!("running")));
+    assert_eq!(
+        (&said["effects"][0]["effect"], &said["effects"][1]["effect"]),
+        (&json!("plan.replaced"), &json!("say"))
+    );
+    assert_eq!(store.count(rows), 0, "the row goes with the plan");
+    told(&store, &["approve", "asks"], 0, &["Nothing waits"]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub enum Phase {
     Executing,
     /// All its steps have ended.
     Done,
-    /// A clear no.
+    /// A clear no, or a new request in its place.
     Rejected,
     /// The answer came too late.
     Expired,
@@ -38,6 +38,8 @@ pub enum Input {
     Unclear,
     /// An unclear answer too many.
     GaveUp,
+    /// The person asked for something else instead of answering.
+    NewRequest,
     /// An answer after the time was over.
     Late,
     /// The first step of the plan was asked for.
@@ -47,13 +49,14 @@ pub enum Input {
 }
 
 /// Every step there is. What is not here changes nothing: a second yes, an answer to nothing, a late step.
-pub const TABLE: [(Phase, Input, Phase); 15] = [
+pub const TABLE: [(Phase, Input, Phase); 16] = [
     (Phase::Idle, Input::Asked, Phase::Awaiting),
     (Phase::Awaiting, Input::Asked, Phase::Awaiting),
     (Phase::Awaiting, Input::Yes, Phase::Approved),
     (Phase::Awaiting, Input::No, Phase::Rejected),
     (Phase::Awaiting, Input::Unclear, Phase::Awaiting),
     (Phase::Awaiting, Input::GaveUp, Phase::Aborted),
+    (Phase::Awaiting, Input::NewRequest, Phase::Rejected),
     (Phase::Awaiting, Input::Late, Phase::Expired),
     (Phase::Approved, Input::Started, Phase::Executing),
     (Phase::Approved, Input::Asked, Phase::Awaiting),

@@ -59,6 +59,8 @@ pub enum Text<'a> {
     NotYours,
     /// An earlier question was dropped for a new one.
     Replaced,
+    /// The person asked for something else, so the question was dropped.
+    Dropped,
     /// The person talked about something else; the question stays open.
     StillWaiting {
         /// The question that is still open.
@@ -87,6 +89,7 @@ const KEYS: &[&str] = keys![
     "confirm.expired",
     "confirm.not_yours",
     "confirm.replaced",
+    "confirm.dropped",
     "confirm.still_waiting",
     "confirm.nothing_pending",
 ];
@@ -151,6 +154,7 @@ impl Text<'_> {
             Text::Expired => "confirm.expired",
             Text::NotYours => "confirm.not_yours",
             Text::Replaced => "confirm.replaced",
+            Text::Dropped => "confirm.dropped",
             Text::StillWaiting { .. } => "confirm.still_waiting",
             Text::NothingPending => "confirm.nothing_pending",
         }
@@ -188,6 +192,9 @@ impl Text<'_> {
             Text::Replaced => {
                 "The earlier question was dropped because a new one came. Nothing of it was done."
             }
+            Text::Dropped => {
+                "I dropped the earlier question because you asked for something else. Nothing of it was done."
+            }
             Text::StillWaiting { .. } => "I am still waiting for your answer. (yes/no)",
             Text::NothingPending => "There is nothing to confirm right now.",
         }
@@ -211,6 +218,9 @@ impl Text<'_> {
             }
             Text::NotYours => "Подтвердить может только тот, кто об этом попросил. Вопрос остаётся открытым.",
             Text::Replaced => "Прежний вопрос снят, потому что появился новый. По нему ничего не сделано.",
+            Text::Dropped => {
+                "Прежний вопрос снят, потому что пришёл новый запрос. По нему ничего не сделано."
+            }
             Text::StillWaiting { .. } => "Я всё ещё жду твоего ответа. (да/нет)",
             Text::NothingPending => "Сейчас нечего подтверждать.",
         }
@@ -241,6 +251,9 @@ impl Text<'_> {
             Text::NotYours => "Solo puede confirmarlo quien lo pidió. La pregunta sigue abierta.",
             Text::Replaced => {
                 "La pregunta anterior se descartó porque llegó una nueva. No se ha hecho nada de ella."
+            }
+            Text::Dropped => {
+                "La pregunta anterior se descartó porque pediste otra cosa. No se ha hecho nada de ella."
             }
             Text::StillWaiting { .. } => "Sigo esperando tu respuesta. (sí/no)",
             Text::NothingPending => "Ahora no hay nada que confirmar.",

@@ -22,6 +22,7 @@ fn every_text(targets: &[String]) -> Vec<Text<'_>> {
         Text::Expired,
         Text::NotYours,
         Text::Replaced,
+        Text::Dropped,
         Text::StillWaiting { question: None },
         Text::NothingPending,
     ]

@@ -1,14 +1,17 @@
 //! `confirmation`: a plan that needs a person's yes (seeds 000 and 001).
 //!
 //! A clear answer always counts, however many unclear ones came before. Unclear answers are asked again, `unclear`
-//! times; the next one gives up, and giving up means no. The approval is bound to the digest of the plan, to the
-//! person who asked for it and to a time; it is given once. Which step leads where: [`crate::confirm::TABLE`].
+//! times; the next one gives up, and giving up means no; giving up `aborts` times calls a person. A message that is no
+//! answer at all is a new request: the plan is dropped, and the person is told. The approval is bound to the digest of
+//! the plan, to the person who asked for it and to a time; it is given once. Which step leads where:
+//! [`crate::confirm::TABLE`].
 
 use super::{Cx, Draft, Guard, Trips};
 use crate::confirm::{Answer, Input, Language, Phase, Text, Texts, language_for, plan_digest, understand};
 use crate::decision::{HaltReason, Severity};
-use crate::event::{Kind, PlanStep, identity};
+use crate::event::{Kind, Origin, PlanStep, identity};
 use crate::fingerprint::Fingerprint;
+use crate::policy::NewRequest;
 use crate::report::Waiting;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
@@ -29,6 +32,8 @@ pub(crate) struct Confirmation {
     /// The plan deletes something: a no ends it. Otherwise a no asks what to change.
     deletes: bool,
     unclear: u32,
+    /// Plans given up since the last clear answer.
+    aborts: u32,
     asked: u64,
     /// The steps that were not asked for yet.
     steps: Vec<Fingerprint>,
@@ -164,6 +169,9 @@ impl Confirmation {
             Some("change") => Answer::Change,
             _ => understand(said),
         };
+        if answer != Answer::Unclear {
+            self.aborts = 0;
+        }
         match answer {
             Answer::Yes => {
                 self.go(Input::Yes);
@@ -194,7 +202,10 @@ impl Confirmation {
             let limit = limit.unwrap_or(0);
             let message =
                 format!("Maximum confirmation attempts ({limit}) exceeded. Aborting confirmation flow.");
+            self.aborts = self.aborts.saturating_add(1);
             let draft = self.draft(cx, "confirmation_aborted", Severity::Block, &message).count(count, limit);
+            let hand_over = limits.aborts.is_some_and(|most| u64::from(self.aborts) >= most);
+            let draft = if hand_over { draft.escalates() } else { draft };
             // Giving up means no, whatever the mode: the plan is gone, also where nothing is refused.
             trips.add(limits.mode, draft);
         } else {
@@ -206,6 +217,26 @@ impl Confirmation {
             let draft = self.draft(cx, "confirmation_unclear", Severity::Warn, &message).count(count, limit);
             trips.add(limits.mode, draft);
         }
+    }
+
+    /// A person speaks while the plan waits. An answer comes with an event of its own; what is no answer is a new
+    /// request, which an old question must not hijack.
+    fn interrupted(&mut self, cx: &Cx<'_>, said: &str, trips: &mut Trips) {
+        if !self.awaits() || said.trim().is_empty() || understand(said) != Answer::Unclear {
+            return;
+        }
+        if self.late(cx.now) {
+            self.go(Input::Late);
+            trips.effect("plan.expired", "digest", self.digest.clone());
+        } else if cx.limits.confirmation.on_new_request == NewRequest::Keep {
+            let question = (!self.question.is_empty()).then_some(self.question.as_str());
+            self.say(cx, &Text::StillWaiting { question }, Some(said), trips);
+            return;
+        } else {
+            self.go(Input::NewRequest);
+            trips.effect("plan.replaced", "digest", self.digest.clone());
+        }
+        self.say(cx, &Text::Dropped, Some(said), trips);
     }
 
     fn draft(&self, cx: &Cx<'_>, reason: &str, severity: Severity, message: &str) -> Draft {
@@ -302,8 +333,15 @@ impl Guard for Confirmation {
                     trips,
                 );
             }
+            Kind::UserMessage { text, origin: Origin::Human } => self.interrupted(cx, text, trips),
             Kind::ToolRequested { .. } | Kind::ToolFinished { .. } => self.follow(cx),
             _ => {}
         }
+    }
+
+    /// The counters go back; a plan that waits still waits.
+    fn reset(&mut self) {
+        self.unclear = 0;
+        self.aborts = 0;
     }
 }

@@ -6,8 +6,8 @@ use super::error::Code;
 use super::fields::{AMOUNT, COUNT, Fields, Section};
 use super::guards::{
     Backoff, Confirmation, Cycle, Denial, ErrorStreak, Gate, GateOrder, Guards, Language, LargeResponse,
-    Mode, Monologue, Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits, Stall,
-    TransitionCycles, Transitions, Unverified, Validation, Visits,
+    Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits,
+    Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
 use super::presets::Preset;
 use super::values::Word;
@@ -61,6 +61,11 @@ impl Word for Unverified {
 impl Word for GateOrder {
     const WORDS: &'static [(&'static str, GateOrder)] =
         &[("root_cause", GateOrder::RootCause), ("seed", GateOrder::Seed)];
+}
+
+impl Word for NewRequest {
+    const WORDS: &'static [(&'static str, NewRequest)] =
+        &[("drop", NewRequest::Drop), ("keep", NewRequest::Keep)];
 }
 
 impl Word for Language {
@@ -316,6 +321,8 @@ impl Section for Confirmation {
         f.limit("unclear", &mut self.unclear, COUNT);
         f.duration_limit("ttl", &mut self.ttl_ms);
         f.flag("abort_on_reaching_max", &mut self.abort_on_reaching_max);
+        f.limit("aborts", &mut self.aborts, COUNT);
+        f.word("on_new_request", &mut self.on_new_request);
         f.word("language", &mut self.language);
         f.texts("texts", &mut self.texts);
     }

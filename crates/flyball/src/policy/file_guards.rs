@@ -386,10 +386,24 @@ pub(super) struct ConfirmationFile {
     pub(super) ttl: Option<DurationValue>,
     /// Abort on the answer that reaches `unclear`. Default: false.
     pub(super) abort_on_reaching_max: Option<bool>,
+    /// The abort with this number, without a clear answer between, calls a person. Default: 3.
+    pub(super) aborts: Option<LimitValue>,
+    /// What becomes of a plan that waits when the person asks for something else. Default: `drop`.
+    pub(super) on_new_request: Option<NewRequestWord>,
     /// The language of the questions. Default: `auto`.
     pub(super) language: Option<LanguageWord>,
     /// Texts that replace the built-in ones, by name.
     pub(super) texts: Option<BTreeMap<String, String>>,
+}
+
+/// What becomes of a plan that waits when the person asks for something else.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub(super) enum NewRequestWord {
+    /// The plan is dropped, and the person is told.
+    Drop,
+    /// The plan waits on, and the person is reminded of it.
+    Keep,
 }
 
 /// The language of questions to a person.

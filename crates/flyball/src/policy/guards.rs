@@ -5,8 +5,8 @@
 //! are turned into these types once, when the policy is resolved.
 
 pub use super::guards_work::{
-    Backoff, Confirmation, Denial, Gate, GateOrder, Language, LargeResponse, Monologue, Question, Retry,
-    RetryLimits, Unverified, Validation,
+    Backoff, Confirmation, Denial, Gate, GateOrder, Language, LargeResponse, Monologue, NewRequest, Question,
+    Retry, RetryLimits, Unverified, Validation,
 };
 
 use serde::{Deserialize, Serialize};

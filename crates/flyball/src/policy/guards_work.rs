@@ -163,6 +163,16 @@ pub enum Language {
     Es,
 }
 
+/// What becomes of a plan that waits when the person asks for something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewRequest {
+    /// The plan is dropped, and the person is told.
+    #[default]
+    Drop,
+    /// The plan waits on, and the person is reminded of it.
+    Keep,
+}
+
 /// `confirmation`: a person's answer to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confirmation {
@@ -174,6 +184,10 @@ pub struct Confirmation {
     pub ttl_ms: Limit,
     /// Abort on the answer that reaches `unclear` instead of the one after it.
     pub abort_on_reaching_max: bool,
+    /// The abort with this number, without a clear answer between, calls a person.
+    pub aborts: Limit,
+    /// What becomes of a plan that waits when the person asks for something else.
+    pub on_new_request: NewRequest,
     /// The language of the questions.
     pub language: Language,
     /// Texts that replace the built-in ones, by name.
@@ -187,6 +201,8 @@ impl Default for Confirmation {
             unclear: Some(3),
             ttl_ms: Some(HOUR_MS),
             abort_on_reaching_max: false,
+            aborts: Some(3),
+            on_new_request: NewRequest::Drop,
             language: Language::Auto,
             texts: BTreeMap::new(),
         }

@@ -45,8 +45,8 @@ pub use error::{Code, PolicyError, PolicyErrors};
 pub use file::json_schema;
 pub use guards::{
     Backoff, Confirmation, Cycle, Denial, ErrorStreak, Gate, GateOrder, Guards, Language, LargeResponse,
-    Limit, Mode, Monologue, Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits,
-    Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
+    Limit, Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence, Repetition, Retry,
+    RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
 pub use journal::{Delivery, JournalPolicy, Target};
 pub use layer::{Layer, Origin};

@@ -161,6 +161,7 @@ fn strict(policy: &mut Policy) {
         &mut guards.gate.item_blocks,
         &mut guards.gate.same_failure,
         &mut guards.confirmation.unclear,
+        &mut guards.confirmation.aborts,
         &mut guards.question.limit,
         &mut guards.denial.consecutive,
         &mut guards.denial.total,

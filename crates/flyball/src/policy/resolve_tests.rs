@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    Backoff, Code, Effect, Format, Language, Mode, OnStall, Policy, PolicyErrors, Unverified,
+    Backoff, Code, Effect, Format, Language, Mode, NewRequest, OnStall, Policy, PolicyErrors, Unverified,
     from_environment, from_set, parse,
 };
 use super::{Layer, Origin, Preset, Resolved, resolve};
@@ -289,7 +289,7 @@ guards:
   error_streak: {window: 10, rate_percent: 50, warn_at: 2, blocks: off}
   retry: {base: 500, cap: 30s, jitter_percent: 0, max_cooldown: 5m, probe: 10s, trips: 2}
   gate: {unverified: block, order: seed, backpressure: false, dependencies: ["lint:build", "tests:build"]}
-  confirmation: {language: ru, abort_on_reaching_max: true, ttl: off, texts: {ask: "Sure?"}}
+  confirmation: {language: ru, abort_on_reaching_max: true, aborts: 5, on_new_request: keep, ttl: off, texts: {ask: "Sure?"}}
   monologue: {similarity: 90, chant: 6}
   large_response: {threshold: 100, preview: 10}
 escalate: false
@@ -314,6 +314,8 @@ labels: {prefix: x-}
     assert_eq!(p.guards.gate.dependencies.len(), 2);
     assert_eq!(p.guards.confirmation.language, Language::Ru);
     assert_eq!(p.guards.confirmation.ttl_ms, None);
+    assert_eq!(p.guards.confirmation.aborts, Some(5));
+    assert_eq!(p.guards.confirmation.on_new_request, NewRequest::Keep);
     assert_eq!(p.guards.confirmation.texts["ask"], "Sure?");
     assert_eq!(p.guards.monologue.similarity_percent, 90);
     assert_eq!(p.guards.large_response.preview, 10);

@@ -54,6 +54,8 @@ pub struct Counters {
     pub iterations: u64,
     /// User messages so far.
     pub messages: u64,
+    /// Visits of the node that acts.
+    pub visits: u64,
     /// The session's state: `running`, `blocked` and so on.
     pub state: String,
     /// The node that acts.
@@ -62,7 +64,7 @@ pub struct Counters {
 
 impl Counters {
     /// The names a rule may write after `session.`.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "calls",
         "turns",
         "transitions",
@@ -74,6 +76,7 @@ impl Counters {
         "runtime_ms",
         "iterations",
         "messages",
+        "visits",
         "state",
         "node",
     ];
@@ -91,6 +94,7 @@ impl Counters {
             self.runtime_ms,
             self.iterations,
             self.messages,
+            self.visits,
         ];
         let mut entries: BTreeMap<String, Box<dyn Val>> = BTreeMap::new();
         for (name, number) in Self::NAMES.iter().zip(numbers) {

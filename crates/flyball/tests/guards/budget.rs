@@ -89,6 +89,13 @@ fn must_trip() -> Vec<Case> {
                 .count(2_510_000, 2_500_000)
                 .message("the session has used $2.51 of $2.50")],
         ),
+        case(
+            "by the clock on the wall waiting counts too, if the policy says so",
+            calls(History::under(session(json!({"wall": "1h"}))).clock(0), 1)
+                .clock(HOUR + 1)
+                .human("good morning"),
+            [trips("budget", "max_runtime", Halt).at(4).count(HOUR + 1, HOUR).because("budget_exceeded")],
+        ),
     ]
 }
 

@@ -280,6 +280,36 @@ fn message_budgets() {
     check_all(&message_quiet());
 }
 
+/// What a recursion error would leave in a log, as data: which limit, and the way that led there.
+#[test]
+fn the_step_limit_tells_the_way_that_led_there() {
+    let run = message_trips()[0].history.run();
+    let trip = run.last().trips.iter().find(|trip| trip.reason == "max_steps").unwrap();
+    let budget = trip.budget.clone().unwrap();
+    assert_eq!((budget.scope.as_str(), budget.name.as_str(), budget.limit), ("message", "transitions", 25));
+    let trail = &trip.evidence.trail;
+    assert_eq!(trail.len(), flyball::limits::TRAIL + 1, "{trail:?}");
+    assert_eq!(trail.last().map(String::len), Some(26), "the node after 25 transitions: {trail:?}");
+}
+
+/// A graph may change while it is worked on; the loop that shares most nodes goes on counting.
+#[test]
+fn a_loop_keeps_its_count_when_the_workflow_changes() {
+    let policy = budgets(json!({"loop": {"iterations": 3}}));
+    let edges = |pairs: &[(&str, &str)]| -> Vec<Value> {
+        pairs.iter().map(|(from, to)| json!({"from": from, "to": to})).collect()
+    };
+    let changed = json!({"workflow": {"nodes": ["coder", "linter", "verifier"],
+        "edges": edges(&[("coder", "linter"), ("linter", "verifier"), ("verifier", "coder")])}});
+    let history = rounds(looped(policy), 2).event("session.started", changed);
+    let run = history.run();
+    let session = run.sessions.get("s1").unwrap();
+    let report = session.state().report(session.policy());
+    assert_eq!(report.loops.iter().map(|known| known.badge.as_str()).collect::<Vec<_>>(), ["Loop 2/3"]);
+    let on = history.times(2, |history, _| history.walk("coder>linter>verifier>coder"));
+    check("two more", &on, &[trips("budget", "max_cycle_iterations", Halt).at(12).count(3, 3)]);
+}
+
 fn child(history: History, name: &str, parent: &str) -> History {
     history.session(name).event("session.started", json!({"parent": parent}))
 }

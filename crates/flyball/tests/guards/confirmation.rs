@@ -17,6 +17,13 @@ fn asked() -> History {
     History::under(alone()).clock(1_000_000).plan(&["t1", "t2"])
 }
 
+/// A plan that is asked about and given up, so many times, another plan each time.
+fn given_up(history: History, times: usize) -> History {
+    history.times(times, |history, at| {
+        history.plan(&[["t1", "t2", "t3", "t4"][at % 4]]).times(4, |history, _| history.answer("hm"))
+    })
+}
+
 fn must_trip() -> Vec<Case> {
     vec![
         case(
@@ -57,6 +64,11 @@ fn must_trip() -> Vec<Case> {
             asked().event("confirmation.answered", json!({"text": "yes", "by": "mallory"})),
             [trips("confirmation", "confirmation_refused", Block).at(3).state(Status::AwaitingConfirmation)],
         ),
+        case(
+            "a step of a plan that was dropped for a new request has no yes",
+            asked().human("Show me the list of tasks.").ask("delete_task", json!({"id": "t1"})),
+            [trips("confirmation", "confirmation_refused", Block).at(4).state(Status::Running)],
+        ),
     ]
 }
 
@@ -78,6 +90,16 @@ fn must_not_trip() -> Vec<Case> {
         case("a yes just in time", asked().later(3_599_999).answer("yes"), [quiet("confirmation")]),
         case("a second yes", asked().answer("yes").answer("yes"), [silent()]),
         case("an answer to nothing", History::new().answer("yes"), [quiet("confirmation")]),
+        case(
+            "a clear no begins the count of unclear answers again",
+            asked()
+                .times(3, |history, _| history.answer("hm"))
+                .answer("no")
+                .plan(&["t1"])
+                .times(3, |history, _| history.answer("hm")),
+            [never("confirmation", Block)],
+        ),
+        case("a new request while a plan waits", asked().human("Show me the list of tasks."), [silent()]),
     ]
 }
 
@@ -101,6 +123,13 @@ fn every_answer_leads_where_the_contract_says() {
         ("yes", asked().answer("yes"), Verdict::Allow, Status::Running, vec!["plan.approved", "say"]),
         ("no", asked().answer("no"), Verdict::Allow, Status::Running, vec!["plan.rejected", "say"]),
         ("cancel", asked().answer("cancel"), Verdict::Allow, Status::Running, vec!["plan.rejected", "say"]),
+        (
+            "a part of it",
+            asked().answer("yes, but only t1"),
+            Verdict::Allow,
+            Status::Running,
+            vec!["plan.rejected", "say"],
+        ),
         ("unclear", unclear(3), Verdict::Warn, awaiting, vec!["say"]),
         ("unclear again", unclear(4), Verdict::Block, Status::Running, vec!["plan.aborted", "say"]),
         (
@@ -119,6 +148,27 @@ fn every_answer_leads_where_the_contract_says() {
         ),
         ("a second yes", asked().answer("yes").answer("yes"), Verdict::Allow, Status::Running, vec![]),
         ("another plan", asked().plan(&["t3"]), Verdict::Allow, awaiting, vec!["plan.replaced", "say"]),
+        (
+            "a new request",
+            asked().human("Скинь полный список задач."),
+            Verdict::Allow,
+            Status::Running,
+            vec!["plan.replaced", "say"],
+        ),
+        (
+            "a new request after its time",
+            asked().later(3_600_000).human("and now?"),
+            Verdict::Allow,
+            Status::Running,
+            vec!["plan.expired", "say"],
+        ),
+        (
+            "a yes after a new request",
+            asked().human("and now?").answer("yes"),
+            Verdict::Allow,
+            Status::Running,
+            vec![],
+        ),
     ] {
         let run = history.run();
         let decision = run.last();
@@ -148,6 +198,133 @@ fn what_is_not_a_yes_never_approves() {
     for text in ["yes", "Yes!", "да", "Да.", "sí", "ok, do it"] {
         let run = asked().answer(text).run();
         assert!(run.effects(3).contains(&"plan.approved"), "{text:?} is a yes");
+    }
+}
+
+/// `user.message` asks for something new, `confirmation.answered` answers: only what is no answer drops the plan.
+#[test]
+fn what_a_person_says_beside_an_answer_drops_the_plan_only_if_it_is_none() {
+    let awaiting = Status::AwaitingConfirmation;
+    for text in ["yes", "Да", "no", "не удаляй", "cancel", "change the date", "", "  "] {
+        let run = asked().human(text).run();
+        assert_eq!((run.last().state, run.last().effects.len()), (awaiting, 0), "{text:?}");
+        let run = asked().human(text).answer("yes").run();
+        assert_eq!(run.effects(4)[0], "plan.approved", "{text:?}: the answer has its own event");
+    }
+    let long = format!("yes, {}", "and then the other one ".repeat(20));
+    for text in ["Скинь полный список задач.", "what does it cost?", "hm", long.as_str()]
+    {
+        let run = asked().human(text).answer("yes").run();
+        assert_eq!((run.at(3).state, run.effects(3)[0]), (Status::Running, "plan.replaced"), "{text:?}");
+        assert_eq!(run.effects(4), [""; 0], "{text:?}: a yes comes too late for it");
+    }
+    for origin in ["agent", "schedule"] {
+        let message = json!({"text": "Show me the list of tasks.", "origin": origin});
+        let run = asked().event("user.message", message).run();
+        assert_eq!((run.last().state, run.last().effects.len()), (awaiting, 0), "{origin}");
+    }
+}
+
+#[test]
+fn a_dropped_plan_is_told_in_the_language_of_its_question() {
+    let dropped = |question: &str| {
+        let plan = json!({"plan": [{"tool": "delete_task", "args": {}}], "question": question});
+        History::under(alone()).event("confirmation.requested", plan).human("hm").run().said(3)
+    };
+    for (question, said) in [
+        (
+            "Delete the task?",
+            "I dropped the earlier question because you asked for something else. Nothing of it was done.",
+        ),
+        (
+            "Удалить задачу?",
+            "Прежний вопрос снят, потому что пришёл новый запрос. По нему ничего не сделано.",
+        ),
+        (
+            "¿Quieres borrar la tarea?",
+            "La pregunta anterior se descartó porque pediste otra cosa. No se ha hecho nada de ella.",
+        ),
+    ] {
+        assert_eq!(dropped(question), [said]);
+    }
+    let texts = json!({"texts": {"confirm.dropped": "Gone."}});
+    let run = History::under(only("confirmation", texts)).plan(&["t1"]).human("hm").run();
+    assert_eq!(run.said(3), ["Gone."], "the operator's own words");
+}
+
+/// A question between (a digression) burns no attempt if the policy lets the plan wait; time still ends it.
+#[test]
+fn the_policy_may_let_a_plan_wait_while_the_person_speaks_of_something_else() {
+    let keeps = || {
+        let policy = only("confirmation", json!({"on_new_request": "keep"}));
+        History::under(policy).clock(1_000_000).plan(&["t1"])
+    };
+    let talk = keeps().times(9, |history, _| history.human("what does it cost?"));
+    let run = talk.answer("yes").run();
+    assert_eq!(run.said(11), ["I am still waiting for your answer. (yes/no) Delete t1?"]);
+    assert!(run.effects(12).contains(&"plan.approved"), "{}", run.last().to_json());
+    let run = keeps().later(3_600_000).human("what does it cost?").answer("yes").run();
+    assert_eq!(run.effects(3), ["plan.expired", "say"]);
+    assert_eq!(run.effects(4), [""; 0]);
+}
+
+#[test]
+fn plans_given_up_three_times_call_a_person_and_a_clear_answer_starts_afresh() {
+    let run = given_up(History::under(alone()), 3).run();
+    assert_eq!((run.at(6).state, run.at(11).state), (Status::Running, Status::Running));
+    assert_eq!(run.last().state, Status::Blocked, "{}", run.last().to_json());
+    assert_eq!(run.effects(16), ["plan.aborted", "say", "label.added"]);
+    let calm = given_up(given_up(History::under(alone()), 2).plan(&["t9"]).answer("no"), 2).run();
+    assert_eq!(calm.last().state, Status::Running, "a clear answer between");
+    let once = given_up(History::under(only("confirmation", json!({"aborts": 1}))), 1).run();
+    assert_eq!(once.last().state, Status::Blocked);
+    let never = given_up(History::under(only("confirmation", json!({"aborts": "off"}))), 9).run();
+    assert_eq!(never.last().state, Status::Running);
+}
+
+/// What needs a yes runs on a yes alone.
+#[test]
+fn a_release_lets_no_step_of_a_plan_through() {
+    for mode in ["grant", "reset", "keep"] {
+        let stopped = given_up(History::under(alone()), 3).release("confirmation", mode);
+        let run = stopped.ask("delete_task", json!({"id": "t3"})).run();
+        assert_eq!(run.at(17).state, Status::Running, "{mode}: the stop is lifted");
+        assert_eq!(run.last().decision, Verdict::Block, "{mode}: {}", run.last().to_json());
+        let waiting = asked().release("confirmation", mode).ask("delete_task", json!({"id": "t1"})).run();
+        assert_eq!(waiting.last().decision, Verdict::Block, "{mode}");
+    }
+    let run = given_up(given_up(History::under(alone()), 3).release("confirmation", "grant"), 2).run();
+    assert_eq!(run.last().state, Status::Running, "after a release the aborts are counted afresh");
+}
+
+/// Every state of a plan, by a history that leads there.
+#[test]
+fn a_plan_goes_through_every_state_that_the_table_names() {
+    use flyball::confirm::{Phase, TABLE};
+    let delete = |history: History, id: &str| history.ask("delete_task", json!({"id": id}));
+    let approved = || asked().answer("yes");
+    let cases = [
+        (Phase::Idle, History::under(alone())),
+        (Phase::Awaiting, asked()),
+        (Phase::Awaiting, asked().answer("hm")),
+        (Phase::Approved, approved()),
+        (Phase::Executing, delete(approved(), "t1")),
+        (Phase::Executing, delete(approved(), "t1").finish(ok("gone"))),
+        (Phase::Done, delete(delete(approved(), "t1").finish(ok("gone")), "t2").finish(ok("gone"))),
+        (Phase::Rejected, asked().answer("no")),
+        (Phase::Rejected, asked().human("something else")),
+        (Phase::Expired, asked().later(3_600_000).answer("yes")),
+        (Phase::Aborted, asked().times(4, |history, _| history.answer("hm"))),
+    ];
+    for (phase, history) in &cases {
+        let run = history.run();
+        let session = run.sessions.get("s1").unwrap();
+        assert_eq!(session.state().report(session.policy()).confirmation, *phase);
+    }
+    for (from, _, to) in TABLE {
+        for phase in [from, to] {
+            assert!(cases.iter().any(|(known, _)| *known == phase), "{phase:?} is reached by no history");
+        }
     }
 }
 

@@ -132,6 +132,24 @@ fn the_root_cause_is_named_or_the_seeds_order() {
     assert_eq!(seed.last().trips[0].message, "completion blocked by tests");
 }
 
+/// "a:b" says that a depends on b: what stands on a failed check is not what is to be fixed first.
+#[test]
+fn a_check_that_depends_on_a_failed_one_is_not_the_cause() {
+    let blocked_by = |dependencies: Value, failed: &[&str]| {
+        let checks: Vec<(&str, Option<&str>)> = failed.iter().map(|name| (*name, Some("x"))).collect();
+        let policy = json!({"guards": {"gate": {"dependencies": dependencies}}});
+        History::under(policy).gate(&checks).run().last().trips[0].message.clone()
+    };
+    for (dependencies, failed, cause) in [
+        (json!([]), vec!["build", "codegen"], "build"),
+        (json!(["build:codegen"]), vec!["build", "codegen"], "codegen"),
+        (json!(["build:codegen", "tests:build"]), vec!["tests", "build", "codegen"], "codegen"),
+        (json!(["build:codegen"]), vec!["tests", "build"], "build"),
+    ] {
+        assert_eq!(blocked_by(dependencies, &failed), format!("completion blocked by {cause}"));
+    }
+}
+
 #[test]
 fn unverified_work_may_be_refused() {
     let policy = json!({"guards": {"gate": {"unverified": "block"}}});

@@ -389,6 +389,11 @@ impl Run {
             for trip in &decision.trips {
                 assert_eq!(trip.halt_reason.is_some(), trip.severity == Severity::Halt, "{place}");
                 assert!(REASONS.contains(&trip.reason.as_str()), "unknown reason {}; {place}", trip.reason);
+                assert!(
+                    flyball::ending(&trip.reason).is_some(),
+                    "no kind of end for {}; {place}",
+                    trip.reason
+                );
                 assert!(trip.evidence.events.is_sorted(), "evidence is oldest first; {place}");
                 assert!(!trip.message.is_empty(), "{place}");
             }

@@ -55,6 +55,15 @@ fn must_trip() -> Vec<Case> {
             [trips("rule", "rule", Block).at(3)],
         ),
         case(
+            "the seed's own hook: a phase that does not converge is closed after three visits",
+            History::under(rule(
+                "halt",
+                "event.type == 'turn.finished' && event.node == 'optimize' && session.visits >= 3",
+            ))
+            .times(3, |history, _| history.go("measure", "optimize").begins("optimize").ends("optimize", "")),
+            [trips("rule", "rule", Halt).at(10).because("user_stop").state(Status::Halted)],
+        ),
+        case(
             "a rule that cannot be worked out refuses",
             History::under(rule("warn", "event.type == 'tool.requested' && event.args.n / 0 == 1"))
                 .ask("bash", json!({"n": 1})),

@@ -89,6 +89,13 @@ fn must_trip() -> Vec<Case> {
             [trips("stall", "stalled", Halt).at(4)],
         ),
         case(
+            "a score of the documents that does not rise",
+            [40, 55, 55, 54, 50].iter().fold(History::new(), |history, score| {
+                history.event("progress", json!({"signal": "docs", "value": score}))
+            }),
+            [trips("stall", "stalled", Halt).at(6).message("'docs' has not become better in 3 observations")],
+        ),
+        case(
             "a loop that promised a diff and does not send one",
             History::started(coder_and_verifier())
                 .times(3, |history, _| history.go("coder", "verifier").go("verifier", "coder")),
@@ -127,6 +134,13 @@ fn must_not_trip() -> Vec<Case> {
         case(
             "a diff that changes",
             History::new().times(10, |history, i| history.diff(&"+".repeat(i + 1))),
+            [quiet("stall")],
+        ),
+        case(
+            "a score of the documents that rises now and then",
+            [40, 40, 55, 54, 70, 70, 71].iter().fold(History::new(), |history, score| {
+                history.event("progress", json!({"signal": "docs", "value": score}))
+            }),
             [quiet("stall")],
         ),
         case(

@@ -68,6 +68,17 @@ fn must_not_trip() -> Vec<Case> {
             [never("validation", Block)],
         ),
         case(
+            "tools that fail are counted elsewhere",
+            History::new().times(6, |history, i| {
+                let error = ["a", "b", "c", "d", "e", "f"][i];
+                history
+                    .invalid("x")
+                    .call("bash", json!({"command": error}), crate::kit::failed(error))
+                    .event("validation.passed", json!({}))
+            }),
+            [never("validation", Block)],
+        ),
+        case(
             "readable answers only",
             History::new().times(9, |history, _| history.event("validation.passed", json!({}))),
             [quiet("validation")],
@@ -83,6 +94,20 @@ fn validation_trips() {
 #[test]
 fn validation_does_not_trip() {
     check_all(&must_not_trip());
+}
+
+/// The five kinds of the seed, and any other; each trip names its own.
+#[test]
+fn every_kind_of_unreadable_answer_is_counted_and_named() {
+    for kind in ["malformed_json", "missing_field", "unknown_tool", "bad_completion", "truncated", "odd"] {
+        let failed = json!({"kind": kind, "expected": "a tool call", "received": "TASK_COM", "error": "no"});
+        let run = History::new().times(3, |h, _| h.event("validation.failed", failed.clone())).run();
+        for (at, trip) in run.trips_of("validation") {
+            assert_eq!((trip.scope["kind"].as_str(), trip.count), (kind, at as u64 - 1));
+        }
+        assert_eq!(run.last().state, Status::Halted, "{kind}");
+        assert!(run.lines[1].contains("TASK_COM"), "what was received is in the record");
+    }
 }
 
 #[test]

@@ -255,6 +255,7 @@ impl Maker<'_> {
             "stall",
             "gate",
             "question",
+            "confirmation",
             "human",
             "no-guard",
         ];
@@ -310,6 +311,7 @@ impl Maker<'_> {
             4 => vec![self.progress()],
             5 => self.model(),
             6 => self.gate(),
+            7 if self.rng.once_in(6) => self.unheard(),
             7 => vec![self.dialogue()],
             _ => vec![self.rare()],
         }
@@ -445,6 +447,16 @@ impl Maker<'_> {
             _ => json!({"type": "user.message", "text": self.rng.pick(&ANSWERS),
                 "origin": self.rng.pick(&["human", "human", "agent", "schedule"])}),
         }
+    }
+
+    /// A question that gets no clear answer, perhaps until it is given up.
+    fn unheard(&mut self) -> Vec<Value> {
+        let plan = json!([{"tool": self.rng.pick(&TOOLS), "args": {"uid": self.rng.below(2)}}]);
+        let mut events = vec![json!({"type": "confirmation.requested", "plan": plan, "question": "Sure?"})];
+        for _ in 0..2 + self.rng.below(4) {
+            events.push(json!({"type": "confirmation.answered", "text": self.rng.pick(&["hmm", "¿qué?"])}));
+        }
+        events
     }
 
     fn rare(&mut self) -> Value {
