@@ -166,7 +166,7 @@ fn a_plan_runs_once_after_a_yes_and_not_at_all_after_a_no() {
 fn a_refused_way_can_be_released_by_a_person() {
     let place = Place::new();
     let text = "
-policy: {guards: {visits: {limit: 3}}}
+policy: {guards: {visits: {limit: 3}, stall: {mode: off}}}
 nodes:
   - {name: work, kind: command, run: 'echo x >> n; test $(wc -l < n) -ge 5', rerun: true, on_success: done, on_failure: work}
 ";
@@ -205,7 +205,7 @@ nodes:
 #[test]
 fn a_run_that_keeps_nothing_decides_the_same() {
     let text = "
-policy: {budgets: {loop: {iterations: 50}}, guards: {visits: {mode: off}, transitions: {mode: off}, cycle: {mode: off}}}
+policy: {budgets: {loop: {iterations: 50}, message: {transitions: 0}}, guards: {visits: {mode: off}, transitions: {mode: off}, cycle: {mode: off}}}
 nodes:
   - {name: a, kind: route, rules: [], otherwise: b}
   - {name: b, kind: route, rules: [], otherwise: a}
@@ -301,5 +301,23 @@ nodes:
     place.now.fetch_add(3_600_000, std::sync::atomic::Ordering::Relaxed);
     place.says(text, "go on");
     place.now.fetch_add(3_600_000, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(place.run(text), End::Done);
+}
+
+#[test]
+fn a_budget_for_one_message_goes_on_with_the_next_message() {
+    let place = Place::new();
+    let text = "
+policy: {budgets: {message: {transitions: 3}}, guards: {stall: {mode: off}}}
+nodes:
+  - {name: a, kind: route, rules: [], otherwise: b}
+  - {name: b, kind: route, rules: [], otherwise: c}
+  - {name: c, kind: route, rules: [], otherwise: d}
+  - {name: d, kind: command, run: 'true', next: done}
+";
+    let end = place.run(text);
+    assert!(matches!(end, End::Stopped(Stop::Blocked { .. })), "{end:?}");
+    assert_eq!(place.trail("s"), ["b", "c", "d"]);
+    place.says(text, "go on");
     assert_eq!(place.run(text), End::Done);
 }

@@ -131,7 +131,6 @@ fn advance(state: &mut State, event: &Event) -> u64 {
             // The first event with a time starts the clock; what came before it took no time.
             state.started = Some(at);
             state.now = at;
-            state.watch.budget.clock_starts(at);
             return 0;
         }
     };

@@ -28,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// Why an event got no decision. Nothing of it was counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,11 +127,11 @@ impl Recorder {
     /// A recorder over a journal, under a policy.
     #[must_use]
     pub fn new(journal: Arc<dyn Desk>, source: PolicySource, options: RecorderOptions) -> Self {
-        let digest = blake3::hash(format!("{RULES}\n{}", source.to_json()).as_bytes()).to_hex();
+        let digest = digest(&source.to_json());
         let cache = Cache::new(source.clone());
         Recorder {
             journal,
-            digest: digest.as_str().get(..32).unwrap_or_default().to_owned(),
+            digest,
             policy_kept: AtomicBool::new(false),
             source,
             options,
@@ -289,6 +289,12 @@ impl Recorder {
     pub fn let_go(&self, session: &str) {
         lock(&self.leases).remove(session);
     }
+}
+
+/// The digest of a policy under the present rules.
+fn digest(policy: &str) -> String {
+    let digest = blake3::hash(format!("{RULES}\n{policy}").as_bytes()).to_hex();
+    digest.as_str().get(..32).unwrap_or_default().to_owned()
 }
 
 /// The answer at a place of a batch that is over.

@@ -32,12 +32,14 @@ impl Recorder {
     /// Folds the events after the snapshot under the policy that they were decided under, compares the decisions, and
     /// goes on under the present policy.
     fn revive(&self, loaded: Loaded) -> Result<Session, Refusal> {
-        let Loaded { head, state, tail } = loaded;
+        let Loaded { head, state, mut tail } = loaded;
         let old = if head.policy == self.digest || head.policy.is_empty() {
             None
         } else {
             Some(self.kept(&head.policy)?)
         };
+        // What an older Flyball decided is not decided anew, but its events are folded as they would be today.
+        let same_rules = old.as_ref().is_none_or(|old| super::digest(&old.to_json()) == head.policy);
         let source = old.as_ref().unwrap_or(&self.source);
         let broken = |error: flyball::Error| {
             StoreError::corrupt(format!("session '{}' cannot be taken up: {}", head.session, error.what))
@@ -45,8 +47,18 @@ impl Recorder {
         let mut session = if state.is_empty() {
             Session::new(source.base().clone())
         } else {
-            let state = State::decode(&state).map_err(broken)?;
-            Session::resume(source, state).map_err(broken)?
+            match State::decode(&state) {
+                Ok(state) => Session::resume(source, state).map_err(broken)?,
+                Err(error) if same_rules => return Err(broken(error).into()),
+                Err(error) => {
+                    // Written in another layout: worked out again from the first event, if it is still there.
+                    tail = self.journal.records(&head.session, 1, head.seq)?;
+                    if tail.len() as u64 != head.seq {
+                        return Err(broken(error).into());
+                    }
+                    Session::new(source.base().clone())
+                }
+            }
         };
         if !tail.is_empty() {
             let mut sessions = Sessions::new(source.clone());
@@ -55,7 +67,7 @@ impl Recorder {
                 let mut event = Event::from_json(&record.text).map_err(broken)?;
                 event.at = record.at;
                 let decision = sessions.step(&event).map_err(broken)?;
-                if decision.to_json() != record.decision {
+                if same_rules && decision.to_json() != record.decision {
                     let what = format!(
                         "event {} of session '{}' is decided otherwise when it is worked out again",
                         record.seq, head.session

@@ -294,6 +294,17 @@ impl Lane {
         std::mem::take(&mut self.released)
     }
 
+    /// Whether a person has said or released something since the last event of our own: worth another try.
+    pub(super) fn encouraged(&mut self) -> bool {
+        self.collect_mail();
+        let heard = self.mail.pop_front().is_some();
+        let released = std::mem::take(&mut self.released);
+        if heard || released {
+            self.look_again();
+        }
+        heard || released
+    }
+
     /// Takes what people sent out of the history, up to the next event of our own.
     fn collect_mail(&mut self) {
         while self.history.front().is_some_and(|past| !is_ours(&past.event)) {

@@ -254,14 +254,20 @@ impl Walk {
             other => other,
         };
         let event = asked(to);
-        let past = self.ask_ahead(&event).map_err(refused_by)?;
-        if past.decision.decision < Verdict::Block {
-            return Ok(to.to_owned());
-        }
-        // Refused, but the session may go on: another way.
-        let Some(Next::One(other)) = &node.common.on_refused else {
-            let alternatives = node.targets().into_iter().filter(|other| other != to).collect();
-            return Err(Stop::Blocked { decision: Box::new(past.decision), alternatives });
+        let other = loop {
+            let past = self.ask_ahead(&event).map_err(refused_by)?;
+            if past.decision.decision < Verdict::Block {
+                return Ok(to.to_owned());
+            }
+            // Refused, but the session may go on: another way, or another try if a person has spoken since.
+            match &node.common.on_refused {
+                Some(Next::One(other)) => break other,
+                _ if self.lane.encouraged() => {}
+                _ => {
+                    let alternatives = node.targets().into_iter().filter(|other| other != to).collect();
+                    return Err(Stop::Blocked { decision: Box::new(past.decision), alternatives });
+                }
+            }
         };
         let past = self.ask(&asked(other))?;
         if past.decision.decision >= Verdict::Block {

@@ -3,7 +3,6 @@
 use crate::engine::{Outcome, Status, Stop, Turn};
 use crate::process::{self, End, Job};
 use crate::workflow::spec::{Command, Line};
-use serde_json::json;
 
 /// Runs it.
 pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Stop> {
@@ -43,7 +42,7 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
     }
     let output = output.trim_end().to_owned();
     Ok(match ran.end {
-        End::Exit(0) => Outcome::success(output).with(json!({"exit": 0})),
+        End::Exit(0) => Outcome::success(output),
         End::Exit(code) => {
             let status = if command.partial.contains(&code) {
                 Status::PartialSuccess
@@ -52,7 +51,7 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
             } else {
                 Status::Failure
             };
-            Outcome::success(output).with_status(status).with(json!({"exit": code}))
+            Outcome::success(output).with_status(status)
         }
         End::Signal(signal) => {
             Outcome::failure(format!("{output}\nended by signal {signal}").trim().to_owned())

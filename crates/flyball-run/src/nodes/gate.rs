@@ -40,7 +40,11 @@ pub(super) fn check(turn: &mut Turn<'_>, names: &[String], request: &str) -> Res
         _ => Status::Failure,
     };
     let words = if words.is_empty() { format!("the checks are {verdict}") } else { words };
-    Ok(Outcome::success(words).with_status(status).with(json!({"failing": about.get("failing")})))
+    let outcome = Outcome::success(words).with_status(status);
+    Ok(match &turn.walk.failing {
+        Some(failing) => outcome.with(json!({ "failing": failing })),
+        None => outcome,
+    })
 }
 
 /// The report, unless it lies in the past.

@@ -147,7 +147,7 @@ impl Budget {
                 Kind::TurnFinished { duration_ms, .. } => duration_ms.unwrap_or(0),
                 _ => 0,
             };
-            let elapsed = cx.now.saturating_sub(turn.started).max(told);
+            let elapsed = cx.active_ms.saturating_sub(turn.started).max(told);
             let node = cx.event.node.as_deref().unwrap_or("");
             let amount = |name, reason| Line::amount("turn", name, reason).of(node);
             look(amount("timeout_ms", "turn_timeout").uses(elapsed, budgets.turn.timeout_ms));
@@ -223,7 +223,7 @@ impl Budget {
                 let node = Fingerprint::of_text(cx.event.node.as_deref().unwrap_or(""));
                 let used = self.nodes.entry(node);
                 used.turns = used.turns.saturating_add(1);
-                self.turn = Some(OpenTurn { node, started: cx.now, tokens: cx.event.usage.tokens() });
+                self.turn = Some(OpenTurn { node, started: cx.active_ms, tokens: cx.event.usage.tokens() });
             }
             Kind::ToolRequested { .. } => {
                 self.calls = self.calls.saturating_add(1);
@@ -260,13 +260,6 @@ impl Budget {
         *raised = raised.saturating_add(step);
     }
 
-    /// The first event with a time: a turn that is open began just now.
-    pub(crate) fn clock_starts(&mut self, now: u64) {
-        if let Some(turn) = &mut self.turn {
-            turn.started = now;
-        }
-    }
-
     fn remember(&mut self, warned: Vec<Fingerprint>) {
         for key in warned {
             keep(&mut self.warned, key, WARNED);
@@ -298,7 +291,7 @@ impl Guard for Budget {
         if let Kind::TurnFinished { .. } = &cx.event.kind
             && let Some(turn) = self.turn.take()
         {
-            let elapsed = cx.now.saturating_sub(turn.started);
+            let elapsed = cx.active_ms.saturating_sub(turn.started);
             let used = self.nodes.entry(turn.node);
             used.runtime_ms = used.runtime_ms.saturating_add(elapsed);
         }
