@@ -14,7 +14,7 @@ pub use lane::{Asker, Lane, Watcher};
 pub use stop::{Outcome, Status, Stop};
 pub use vars::Vars;
 pub(crate) use walk::{Turn, usage};
-pub use world::{CutOff, Surroundings, World};
+pub use world::{CutOff, Environment, Surroundings, World};
 
 use crate::fail::Failure;
 use crate::workflow::{DONE, Plan};

@@ -11,7 +11,7 @@ use crate::process::Cancel;
 use crate::workflow::spec::{Backoff, Next, Retry, Span};
 use crate::workflow::{DONE, FAILED, Node, Work};
 use flyball::policy::OnStall;
-use flyball::{Decision, Event, Kind, Usage, Verdict};
+use flyball::{Decision, Event, HaltReason, Kind, Usage, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -412,8 +412,10 @@ fn nowhere(name: &str) -> Failure {
     Failure::new("workflow_edge_to_nowhere", format!("there is no node '{name}'"), "check the workflow")
 }
 
+/// Whether a halt means that the work goes round without getting on.
 fn has_stalled(decision: &Decision) -> bool {
-    decision.trips.iter().any(|trip| ["stall", "oscillation"].contains(&trip.guard.as_str()))
+    let stalls = [Some(HaltReason::Stalled), Some(HaltReason::Oscillating)];
+    decision.trips.iter().any(|trip| stalls.contains(&trip.halt_reason))
 }
 
 /// A turn as it is stored.

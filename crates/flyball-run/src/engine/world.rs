@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Looks up a variable of the environment.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What a run is given from outside.
 pub struct Surroundings {
     /// Where events go.
@@ -29,7 +32,7 @@ pub struct Surroundings {
     /// A folder for the files of the run: the copy of the workspace, large outputs.
     pub files: PathBuf,
     /// Looks up a variable of the environment.
-    pub env: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub env: Environment,
     /// Steps that were cut off and may be run again, or are to be taken as failed.
     pub cut_off: CutOff,
     /// The workflow file, so that the run can be taken up by its session's name alone.

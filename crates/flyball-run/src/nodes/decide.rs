@@ -33,6 +33,7 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
         decide.allowed_destinations.iter().filter(|way| !refused.contains(way)).cloned().collect();
     let mut talk = vec![Message::user(question(turn, decide, &ways))];
     let provider = turn.walk.provider.clone().unwrap_or_else(|| decide.provider.clone());
+    let mut failed_before = false;
     for asked in 0..=RE_ASKS {
         if turn.walk.lane.upcoming(&turn.node.name).is_some() {
             return Ok(Outcome::success(""));
@@ -50,7 +51,12 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
         };
         talk.push(answer.message());
         match read(&answer.text, &ways) {
-            Ok(decided) => return follow(turn, decide, decided),
+            Ok(decided) => {
+                settled(turn, failed_before)?;
+                return follow(turn, decide, decided);
+            }
+            // The last one goes to a person: it is not held against the session.
+            Err(_) if asked == RE_ASKS => break,
             Err(error) => {
                 let failed = turn.event(Kind::ValidationFailed {
                     kind: Some("malformed_json".to_owned()),
@@ -59,13 +65,22 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
                     error: Some(error.clone()),
                 });
                 let past = turn.walk.ask(&failed)?;
-                if asked < RE_ASKS {
-                    talk.push(Message::user(past.decision.feedback.unwrap_or(error)));
-                }
+                failed_before = true;
+                talk.push(Message::user(past.decision.feedback.unwrap_or(error)));
             }
         }
     }
+    settled(turn, failed_before)?;
     by_person(turn, &ways, "the model gave no answer that can be read")
+}
+
+/// An answer that could be read, or a person's in its place, ends the count of those that could not.
+fn settled(turn: &mut Turn<'_>, failed_before: bool) -> Result<(), Stop> {
+    if failed_before {
+        let passed = turn.event(Kind::ValidationPassed {});
+        turn.walk.tell(passed)?;
+    }
+    Ok(())
 }
 
 fn question(turn: &Turn<'_>, decide: &Decide, ways: &[String]) -> String {
