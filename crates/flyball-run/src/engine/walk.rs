@@ -329,12 +329,17 @@ impl Walk {
         self.stalls_handled = true;
         let decision = decision.as_ref().clone();
         let on_stall = self.world.book.policy().on_stall;
-        let word = match on_stall {
-            OnStall::RetryWithNewProvider if self.change_provider() => "retry_with_new_provider",
-            OnStall::SpawnReviewer if self.call_reviewer(&decision)? => "spawn_reviewer",
-            _ => return Err(stop),
-        };
-        self.release(&decision, word)
+        match on_stall {
+            OnStall::RetryWithNewProvider if self.change_provider() => {
+                self.release(&decision, "retry_with_new_provider")
+            }
+            OnStall::SpawnReviewer if self.world.plan.reviewer.is_some() => {
+                // First the release: a session below one that is halted may do nothing.
+                self.release(&decision, "spawn_reviewer")?;
+                self.call_reviewer(&decision)
+            }
+            _ => Err(stop),
+        }
     }
 
     fn change_provider(&mut self) -> bool {
@@ -344,17 +349,19 @@ impl Walk {
         true
     }
 
-    fn call_reviewer(&mut self, decision: &Decision) -> Result<bool, Stop> {
+    /// A node looks at what happened; its words are there for the next turn of the loop.
+    fn call_reviewer(&mut self, decision: &Decision) -> Result<(), Stop> {
         let world = Arc::clone(&self.world);
         let reviewer = world.plan.reviewer.as_ref().and_then(|name| world.plan.nodes.get(name));
-        let Some(reviewer) = reviewer else { return Ok(false) };
+        let Some(reviewer) = reviewer else { return Ok(()) };
         world.watcher.note(&format!("the loop has stalled; '{}' looks at it", reviewer.name));
         let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
         let mut review = self.child("reviewer")?;
         review.vars.set("stall", json!(why));
         let outcome = review.visit(reviewer)?;
         self.vars.visited(&reviewer.name, &outcome);
-        Ok(outcome.status == Status::Success)
+        self.lane.look_again();
+        Ok(())
     }
 
     /// What the policy does in a person's place, bounded as a person's release is, and recorded as its own.
