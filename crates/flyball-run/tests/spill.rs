@@ -189,11 +189,12 @@ fn is_cut_honestly(spill: &Spill) -> String {
     let fitted = spill.fit("ä".repeat(300_000));
     let Outcome::Cut { chars: 300_000, why } = &fitted.outcome else { panic!("{:?}", fitted.outcome) };
     let wanted = format!(
-        "{}\n\n[TRUNCATED: Response was 300000 characters, showing first 1000]\n[The rest is lost, it could not \
+        "{}\n\n[TRUNCATED: Response was 300000 characters, showing first 199600]\n[The rest is lost, it could not \
          be saved: {why}]",
-        "ä".repeat(1_000)
+        "ä".repeat(199_600)
     );
     assert_eq!(fitted.text, wanted);
+    assert!(fitted.text.chars().count() <= 200_000, "the words about the cut fit too");
     let log = fitted.log("shell").expect("a line");
     assert!(log.contains("truncated") && !log.contains("written"), "{log}");
     why.clone()

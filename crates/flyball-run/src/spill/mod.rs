@@ -21,6 +21,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Characters that the words about a cut take at most.
+const NOTICE: usize = 400;
+
 /// When an output is large, and what is shown of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillOptions {
@@ -154,12 +157,17 @@ impl Spill {
         if chars <= threshold {
             return whole(text);
         }
-        let shown: String = text.chars().take(self.options.preview.min(threshold)).collect();
+        let shown = |most: usize| text.chars().take(most).collect::<String>();
         match self.save(text.as_bytes()) {
             Ok(path) => {
+                let shown = shown(self.options.preview.min(threshold));
                 Fitted { text: preview(&shown, chars, &path), outcome: Outcome::Saved { path, chars } }
             }
-            Err(why) => Fitted { text: cut(&shown, chars, &why), outcome: Outcome::Cut { chars, why } },
+            Err(why) => {
+                // As much as fits; the words about it fit too.
+                let shown = shown(threshold.saturating_sub(NOTICE).max(self.options.preview.min(threshold)));
+                Fitted { text: cut(&shown, chars, &why), outcome: Outcome::Cut { chars, why } }
+            }
         }
     }
 
