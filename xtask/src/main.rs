@@ -28,7 +28,7 @@ usage: cargo xtask TASK
   torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
                     crashes, power losses, faults, frozen workers and damaged files; every suite has a control that
                     must go red; --long: 200 kill -9 cycles on each engine, a minute of 64 workers, and so on
-  bless             writes the recorded decisions and docs/policy.schema.json anew; read the diff before you commit
+  bless             writes the recorded decisions and the schemas in docs anew; read the diff before you commit
   help              this text";
 
 fn main() -> ExitCode {

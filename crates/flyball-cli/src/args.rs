@@ -68,8 +68,8 @@ pub(crate) enum Command {
     DoctorStep(DoctorStep),
     /// Show what is to be told to others and was not yet, and try again what was given up.
     Outbox(Outbox),
-    /// Print the JSON schema of policy files.
-    Schema,
+    /// Print the JSON schema of policy or workflow files, for editors.
+    Schema(Schema),
 }
 
 /// Where the policy comes from.
@@ -127,7 +127,7 @@ pub(crate) struct Observe {
 /// `flyball check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The policy or workflow file.
+    /// The policy or workflow file, or a folder with a workflow.yaml in it.
     pub(crate) file: PathBuf,
     /// Start from this preset instead of the one that the kind of file has by default.
     #[arg(long, value_name = "NAME")]
@@ -135,6 +135,24 @@ pub(crate) struct Check {
     /// Print the findings as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The files that there is a schema of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// Policy files.
+    #[default]
+    Policy,
+    /// Workflow files.
+    Workflow,
+}
+
+/// `flyball schema`.
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// The kind of file.
+    #[arg(value_enum, default_value_t)]
+    pub(crate) of: SchemaOf,
 }
 
 /// `flyball config`.

@@ -2,7 +2,7 @@
 
 use crate::args::PolicyArgs;
 use crate::fail::Failure;
-use flyball::policy::{Format, Layer, Resolved, from_environment, from_set, parse, resolve};
+use flyball::policy::{Format, Layer, Origin, Resolved, from_environment, from_set, parse, resolve};
 use flyball::{PolicySource, Preset};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,17 @@ pub(crate) fn layers(args: &PolicyArgs, default: Preset) -> Result<(Vec<Layer>, 
         layers.push(from_set(&set)?);
     }
     Ok((layers, default))
+}
+
+/// The layers of a run: the project's, then the workflow's own, then the environment and the command line.
+pub(crate) fn layers_of_run(own: Option<&Layer>, args: &PolicyArgs) -> Result<(Vec<Layer>, Preset), Failure> {
+    let (mut layers, preset) = layers(args, Preset::Workflow)?;
+    if let Some(own) = own {
+        let above = |origin: &Origin| matches!(origin, Origin::Environment { .. } | Origin::CommandLine);
+        let at = layers.iter().position(|layer| above(&layer.origin)).unwrap_or(layers.len());
+        layers.insert(at, own.clone());
+    }
+    Ok((layers, preset))
 }
 
 /// The source of policies for sessions.

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::DoctorStep(args) => commands::doctor::step(&args),
         Command::Outbox(args) => commands::outbox::run(&args),
-        Command::Schema => commands::schema::run(),
+        Command::Schema(args) => commands::schema::run(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

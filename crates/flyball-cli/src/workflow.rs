@@ -1,15 +1,23 @@
-//! Reading a workflow file: nodes, edges, signals and its policy, with the place of what is wrong.
+//! Reading a workflow file, with the place of what is wrong: one that can be run, or a bare graph of nodes and edges.
 
-use crate::fail::Failure;
+use crate::fail::{Complaint, Failure};
 use flyball::graph::Workflow;
 use flyball::policy::{Format, Layer, Origin, parse};
+use flyball_run::workflow::Plan;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file that is looked for in a folder.
+const FILE: &str = "workflow.yaml";
+/// Keys that only a workflow that can be run has.
+const RUN_KEYS: [&str; 5] = ["providers", "workspace", "gates", "start", "goal"];
 
 /// A workflow file as far as the governor is concerned.
 pub(crate) struct WorkflowFile {
     pub(crate) workflow: Workflow,
     pub(crate) policy: Option<Layer>,
+    /// Everything else, if it can be run.
+    pub(crate) plan: Option<Box<Plan>>,
 }
 
 /// What a file turned out to be.
@@ -18,12 +26,36 @@ pub(crate) enum Document {
     Workflow(WorkflowFile),
 }
 
+/// The file that is meant: itself, or the workflow of a folder.
+pub(crate) fn file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(FILE) } else { path.to_owned() }
+}
+
+/// Reads a workflow that can be run; `name` is how the file is called in complaints.
+pub(crate) fn plan(text: &str, name: &str, path: &Path) -> Result<Plan, Failure> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    flyball_run::workflow::read(text, name, folder).map_err(|wrong| {
+        let complaint = |failure: flyball_run::Failure| Complaint {
+            code: failure.code,
+            place: failure.place,
+            what: failure.what,
+            advice: failure.advice,
+        };
+        Failure { complaints: wrong.into_iter().map(complaint).collect() }
+    })
+}
+
 /// Reads a policy or workflow file.
 pub(crate) fn read(path: &Path) -> Result<Document, Failure> {
+    let path = &file(path);
     let text = crate::load::read(path)?;
     let name = path.display().to_string();
     let layer = parse(&text, Format::guess(&name, &text), &name)?;
-    if is_workflow(&layer.tree) {
+    if can_be_run(&layer.tree) {
+        let plan = plan(&text, &name, path)?;
+        let (workflow, policy) = (plan.graph.clone(), plan.policy.clone());
+        Ok(Document::Workflow(WorkflowFile { workflow, policy, plan: Some(Box::new(plan)) }))
+    } else if is_workflow(&layer.tree) {
         workflow(&layer, &name).map(Document::Workflow)
     } else {
         Ok(Document::Policy(layer))
@@ -33,6 +65,12 @@ pub(crate) fn read(path: &Path) -> Result<Document, Failure> {
 /// A workflow lists its nodes or edges; in a policy both are maps.
 fn is_workflow(tree: &Value) -> bool {
     ["nodes", "edges"].iter().any(|key| tree.get(key).is_some_and(Value::is_array))
+}
+
+/// What a node of it does is said by its `kind`.
+fn can_be_run(tree: &Value) -> bool {
+    let nodes = tree.get("nodes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    nodes.iter().any(|node| node.get("kind").is_some()) || RUN_KEYS.iter().any(|key| tree.get(key).is_some())
 }
 
 fn workflow(layer: &Layer, name: &str) -> Result<WorkflowFile, Failure> {
@@ -68,7 +106,7 @@ fn workflow(layer: &Layer, name: &str) -> Result<WorkflowFile, Failure> {
         Failure::new(error.code(), place.replace("<file>", name), error.what(), error.what_to_do())
     })?;
     let policy = layer.below(&["policy"], Origin::Workflow { name: name.to_owned() });
-    Ok(WorkflowFile { workflow, policy })
+    Ok(WorkflowFile { workflow, policy, plan: None })
 }
 
 /// The line of the first node or edge that the complaint names.

@@ -10,6 +10,8 @@
 mod bad_input;
 #[path = "cli/bad_store.rs"]
 mod bad_store;
+#[path = "cli/bad_workflow.rs"]
+mod bad_workflow;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/kit.rs"]

@@ -1,48 +1,114 @@
 //! `flyball check`: errors with their place, contradictions, loops and their ids, worst-case bounds.
 
-use crate::args::Check;
+use crate::args::{Check, PolicyArgs};
 use crate::fail::{Exit, Failure};
+use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::words::line;
 use crate::workflow::{Document, WorkflowFile, read};
 use flyball::Preset;
 use flyball::graph::{Bound, Bounds, Limits, Loop, bounds, loops};
-use flyball::policy::{Layer, Resolved, Severity, Warning, from_set, lint_graph, resolve};
+use flyball::policy::{
+    Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve,
+};
+use flyball_run::workflow::{Node, Plan};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// Runs the command.
 pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     let document = read(&args.file)?;
-    let mut layers: Vec<Layer> = Vec::new();
-    let (preset, workflow) = match document {
-        Document::Policy(layer) => {
-            layers.push(layer);
-            (Preset::Agent, None)
+    let own = PolicyArgs { preset: args.preset.clone(), ..PolicyArgs::default() };
+    let (layers, preset, workflow, plan) = match document {
+        Document::Policy(layer) => (with_preset(Some(layer), &own)?, Preset::Agent, None, None),
+        Document::Workflow(WorkflowFile { workflow, policy, plan: None }) => {
+            (with_preset(policy, &own)?, Preset::Workflow, Some(workflow), None)
         }
-        Document::Workflow(WorkflowFile { workflow, policy }) => {
-            layers.extend(policy);
-            (Preset::Workflow, Some(workflow))
+        // What is promised is what a run would be held to here: the project's policy and the environment count.
+        Document::Workflow(WorkflowFile { workflow, policy, plan }) => {
+            let (layers, preset) = load::layers_of_run(policy.as_ref(), &own)?;
+            (layers, preset, Some(workflow), plan)
         }
     };
-    if let Some(name) = &args.preset {
-        layers.push(from_set(&[format!("preset={name}")])?);
-    }
     let resolved = resolve(&layers, preset)?;
     let mut warnings = resolved.warnings.clone();
     let graph = workflow.as_ref().map(|workflow| {
         let pairs: Vec<(&str, &str)> =
             workflow.edges.iter().map(|edge| (edge.from.as_str(), edge.to.as_str())).collect();
         warnings.extend(lint_graph(&resolved, &pairs));
-        (loops(workflow), bounds(workflow, &Limits::of(&resolved.policy, workflow)))
+        let policy = &resolved.policy;
+        let limits = plan.as_ref().map_or_else(|| Limits::of(policy, workflow), |plan| plan.limits(policy));
+        (loops(workflow), bounds(workflow, &limits))
     });
-    let mut out = std::io::stdout().lock();
     let file = args.file.display().to_string();
+    warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
+    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", as_json(&file, &resolved, &warnings, graph.as_ref()))?;
+        let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
+        if let (Some(plan), Some(map)) = (&plan, all.as_object_mut()) {
+            map.insert("nodes".into(), nodes_json(plan));
+        }
+        writeln!(out, "{all}")?;
         return Ok(Exit::Done);
+    }
+    if let Some(plan) = &plan {
+        print_nodes(&mut out, plan)?;
     }
     print(&mut out, &file, &resolved, &warnings, graph.as_ref())?;
     Ok(Exit::Done)
+}
+
+/// The file's own policy, under the preset that was asked for.
+fn with_preset(layer: Option<Layer>, args: &PolicyArgs) -> Result<Vec<Layer>, Failure> {
+    let preset = args.preset.as_ref().map(|name| from_set(&[format!("preset={name}")])).transpose()?;
+    Ok(layer.into_iter().chain(preset).collect())
+}
+
+/// A policy that wants somebody to step in when a loop stalls, and nobody is there.
+fn without_helper(plan: &Plan, resolved: &Resolved, file: &str) -> Option<Warning> {
+    let (word, key) = match resolved.policy.on_stall {
+        OnStall::SpawnReviewer if plan.reviewer.is_none() => ("spawn_reviewer", "reviewer"),
+        OnStall::RetryWithNewProvider if plan.fallback_provider.is_none() => {
+            ("retry_with_new_provider", "fallback_provider")
+        }
+        _ => return None,
+    };
+    Some(Warning {
+        code: "workflow_nobody_steps_in",
+        severity: Severity::Warning,
+        path: "on_stall".to_owned(),
+        origin: Origin::Workflow { name: file.to_owned() },
+        place: None,
+        what: format!("`on_stall: {word}` without `{key}`: a loop that stalls is halted"),
+        help: format!("write `{key}:` at the top of the workflow"),
+    })
+}
+
+fn nodes_json(plan: &Plan) -> Value {
+    let shown = |node: &Node| {
+        json!({"name": node.name, "kind": node.work.kind(), "does": node.does(), "leads_to": node.leads_to()})
+    };
+    in_order(plan).map(shown).collect()
+}
+
+/// What each node does.
+fn print_nodes(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+    let title = plan.goal.as_ref().map_or_else(|| plan.name.clone(), |goal| format!("{}: {goal}", plan.name));
+    writeln!(out, "{}, begins at {}", line(&title, 200), plan.start)?;
+    let names = in_order(plan).map(|node| node.name.chars().count());
+    let width = names.max().unwrap_or(0);
+    for node in in_order(plan) {
+        let name = paint_out(Style::Strong, &format!("{:<width$}", node.name));
+        let kind = node.work.kind();
+        writeln!(out, "  {name}  {kind:<8} {}; {}", line(&node.does(), 120), node.ways())?;
+    }
+    Ok(())
+}
+
+/// As a run comes to them; one that is only called when a loop stalls stands at the end.
+fn in_order(plan: &Plan) -> impl Iterator<Item = &Node> {
+    let rest = plan.nodes.values().filter(|node| !plan.graph.nodes.contains(&node.name));
+    plan.graph.nodes.iter().filter_map(|name| plan.nodes.get(name)).chain(rest)
 }
 
 fn as_json(

@@ -52,12 +52,12 @@ fn is_recorded(args: &Graph) -> Result<bool, Failure> {
 
 /// The bare workflow, with the loops' limits as its policy sets them.
 fn from_file(args: &Graph) -> Result<View, Failure> {
-    let Document::Workflow(WorkflowFile { workflow, policy }) = read(&args.file)? else {
+    let Document::Workflow(WorkflowFile { workflow, policy, .. }) = read(&args.file)? else {
         return Err(Failure::new(
             "no_workflow",
             args.file.display().to_string(),
             "there are no nodes and edges in it",
-            "name a workflow file with `edges:`, or a file of events whose session.started has a workflow",
+            "name a workflow file with `nodes:`, or a file of events whose session.started has a workflow",
         ));
     };
     let layers: Vec<Layer> = policy.into_iter().collect();

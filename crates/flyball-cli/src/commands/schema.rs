@@ -1,10 +1,15 @@
-//! `flyball schema`: the JSON schema of policy files, for editors.
+//! `flyball schema`: the JSON schema of policy or workflow files, for editors.
 
+use crate::args::{Schema, SchemaOf};
 use crate::fail::{Exit, Failure};
 use std::io::Write;
 
 /// Prints the schema.
-pub(crate) fn run() -> Result<Exit, Failure> {
-    writeln!(std::io::stdout(), "{}", flyball::policy::json_schema())?;
+pub(crate) fn run(args: &Schema) -> Result<Exit, Failure> {
+    let text = match args.of {
+        SchemaOf::Policy => flyball::policy::json_schema(),
+        SchemaOf::Workflow => flyball_run::workflow::json_schema(),
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use crate::fail::Failure;
 use flyball::policy::Policy;
 use flyball::{Decision, Event, PolicySource, Session, Sessions};
-use flyball_journal::{Door, Incoming, Lease, Recorder};
+use flyball_journal::{Door, Incoming, Recorder};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,9 +19,6 @@ pub struct Past {
     /// What was decided.
     pub decision: Decision,
 }
-
-/// How long a run's claim on its session holds without being renewed.
-const LEASE_MS: u64 = 30_000;
 
 /// Where events go.
 pub struct Book {
@@ -168,36 +165,5 @@ impl Book {
             Ok(Past { event, decision })
         };
         records.into_iter().map(read).collect()
-    }
-
-    /// Claims a session, so that nobody else runs it at the same time; nothing if somebody does.
-    pub(super) fn claim(&self, session: &str, holder: &str) -> Result<Option<Lease>, Failure> {
-        let Inner::Kept(recorder) = &self.inner else { return Ok(None) };
-        let lease = recorder.journal().lease(session, holder, LEASE_MS)?.ok_or_else(|| {
-            Failure::new(
-                "run_elsewhere",
-                format!("session '{session}' is being run by another process"),
-                "watch it with `flyball status`, or wait until that process is gone",
-            )
-        })?;
-        recorder.hold(&lease);
-        Ok(Some(lease))
-    }
-
-    /// Says that the claim still stands.
-    pub(super) fn renew(&self, lease: &Lease) -> bool {
-        match &self.inner {
-            Inner::Kept(recorder) => recorder.journal().renew(lease, LEASE_MS).unwrap_or(false),
-            Inner::Bare { .. } => true,
-        }
-    }
-
-    /// Gives a claim back.
-    pub(super) fn free(&self, lease: &Lease) {
-        if let Inner::Kept(recorder) = &self.inner {
-            recorder.let_go(&lease.session);
-            // If it cannot be given back it runs out by itself.
-            let _ = recorder.journal().free(lease);
-        }
     }
 }

@@ -3,15 +3,16 @@
 //! Each branch is a session of its own below the one that branched, so that a halt stops its loop and not the others.
 //! All of them draw on the same budget. When enough have arrived, the others are stopped.
 
+use super::lane::Lane;
 use super::stop::{Outcome, Status, Stop};
-use super::walk::{Arrival, Walk};
+use super::walk::{Arrival, Walk, finished};
 use crate::fail::Failure;
 use crate::process::Cancel;
 use crate::workflow::spec::{Join, Span, Wait};
 use crate::workflow::{Node, Work};
 use flyball::{Event, Kind, Verdict};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -33,9 +34,23 @@ struct Under {
     take: mpsc::Receiver<Came>,
 }
 
+/// What became of the branches that lead to a join.
+pub(super) struct Met {
+    /// All that there are, in the order of the file.
+    all: Vec<String>,
+    /// Those that have come to the join.
+    arrived: Vec<String>,
+    /// The join did not wait for the others: its time was up.
+    late: bool,
+    /// How many the join wanted.
+    wanted: usize,
+    /// Which visit of the node that branched this was: it is part of the names of their sessions.
+    visit: u64,
+}
+
 impl Walk {
-    /// Walks branches side by side until enough of them have come to the join; gives its name.
-    pub(super) fn fork(&mut self, node: &Node, branches: &[String]) -> Result<String, Stop> {
+    /// Walks branches side by side until enough of them have come to the join; gives its name, and who came.
+    pub(super) fn fork(&mut self, node: &Node, branches: &[String]) -> Result<(String, Met), Stop> {
         let world = Arc::clone(&self.world);
         self.lane.settle()?;
         let join = join_of(self, branches)?;
@@ -45,11 +60,9 @@ impl Walk {
             );
         };
         // In a run that is taken up again, it is known who arrived: the others were stopped then, and stay stopped.
-        let arrived = self.lane.upcoming(&join).map(arrived_of);
-        let walked: Vec<&String> = branches
-            .iter()
-            .filter(|name| arrived.as_ref().is_none_or(|arrived| arrived.contains(name)))
-            .collect();
+        let known = self.lane.upcoming(&join).map(arrived_of);
+        let walked: Vec<&String> =
+            branches.iter().filter(|name| known.as_ref().is_none_or(|known| known.contains(name))).collect();
         let visit = self.visits.get(&node.name).copied().unwrap_or(1);
         let (give, take) = mpsc::channel();
         let mut under = Under { open: walked.len(), stops: Vec::new(), take };
@@ -60,15 +73,21 @@ impl Walk {
             let (give, name, join, from) = (give.clone(), name.clone(), join.clone(), node.name.clone());
             std::thread::spawn(move || {
                 let how = walk.enter(&from, &name).and_then(|()| walk.walk(&name, Some(&join)));
+                let how = how.and_then(|arrival| walk.end(arrival.outcome()).map(|()| arrival));
                 // If nobody waits any more, the branch is over all the same.
                 let _ = give.send(Came { name, walk, how });
             });
         }
         drop(give);
-        let gathered = self.gather(spec, branches.len(), under, arrived.is_some());
+        let gathered = match known {
+            Some(arrived) => self.gather_again(branches, arrived, under),
+            None => self.gather(spec, branches, under),
+        };
         // The branches have drawn on the budget of this session.
         self.lane.look_again();
-        gathered.map(|()| join)
+        let mut met = gathered?;
+        met.visit = visit;
+        Ok((join, met))
     }
 
     /// The first step of a branch.
@@ -81,31 +100,30 @@ impl Walk {
         Ok(())
     }
 
-    /// Waits for as many branches as the join wants. A branch that stopped keeps only its own join from going on.
-    fn gather(&mut self, spec: &Join, all: usize, mut under: Under, known: bool) -> Result<(), Stop> {
+    /// Waits for as many branches as the join wants. A branch that was stopped keeps its join from going on; one that
+    /// has failed is over.
+    fn gather(&mut self, spec: &Join, branches: &[String], mut under: Under) -> Result<Met, Stop> {
+        let all = branches.len();
         let wanted = match spec.wait {
-            _ if known => under.open,
             Wait::All => all,
             Wait::Any => 1,
             Wait::Quorum => usize::try_from(spec.count.unwrap_or(1)).unwrap_or(all).clamp(1, all),
         };
-        let time = spec.timeout.as_ref().and_then(Span::millis).filter(|_| !known);
+        let time = spec.timeout.as_ref().and_then(Span::millis);
         let until = time.map(|millis| Instant::now() + Duration::from_millis(millis));
-        let mut arrived: Vec<String> = Vec::new();
+        let mut came: Vec<Came> = Vec::new();
         let mut stop: Option<Stop> = None;
         let mut late = false;
-        while under.open > 0 && arrived.len() < wanted && !late {
+        while under.open > 0 && came.len() < wanted && !late {
             late = until.is_some_and(|until| Instant::now() >= until);
             if self.cancel.is_cancelled() {
                 break;
             }
-            let Ok(Came { name, walk, how }) = under.take.recv_timeout(GLANCE) else { continue };
+            let Ok(one) = under.take.recv_timeout(GLANCE) else { continue };
             under.open -= 1;
-            match how {
-                Ok(_) => {
-                    self.vars.merge(&walk.vars);
-                    arrived.push(name);
-                }
+            match one.how {
+                Ok(Arrival::Join) => came.push(one),
+                Ok(Arrival::End(_)) => {}
                 Err(why) => {
                     stop.get_or_insert(why);
                 }
@@ -116,46 +134,82 @@ impl Walk {
         while under.open > 0 && under.take.recv().is_ok() {
             under.open -= 1;
         }
-        if arrived.len() < wanted && !late {
-            return Err(stop.unwrap_or(Stop::Interrupted));
+        if self.cancel.is_cancelled() && came.len() < wanted {
+            return Err(Stop::Interrupted);
         }
-        arrived.sort();
-        self.vars.set("arrived", json!(arrived));
-        self.vars.set("late", json!(late));
-        Ok(())
+        if let Some(stop) = stop.filter(|_| came.len() < wanted && !late) {
+            return Err(stop);
+        }
+        let late = late && came.len() < wanted;
+        let arrived = self.bring_together(branches, came);
+        Ok(Met { all: branches.to_vec(), arrived, late, wanted, visit: 0 })
+    }
+
+    /// The same in a run that is taken up again: those who arrived then arrive again, out of their histories.
+    fn gather_again(&mut self, branches: &[String], arrived: Vec<String>, under: Under) -> Result<Met, Stop> {
+        let mut came: Vec<Came> = Vec::new();
+        while let Ok(one) = under.take.recv() {
+            match one.how {
+                Err(stop) => return Err(stop),
+                Ok(_) => came.push(one),
+            }
+        }
+        self.bring_together(branches, came);
+        // How it was judged is in the history.
+        Ok(Met { all: branches.to_vec(), wanted: arrived.len(), arrived, late: false, visit: 0 })
+    }
+
+    /// Takes over what the branches have found out, in the order of the file, whoever came first.
+    fn bring_together(&mut self, branches: &[String], mut came: Vec<Came>) -> Vec<String> {
+        came.sort_by_key(|one| branches.iter().position(|name| *name == one.name));
+        let before = self.vars.clone();
+        for one in &came {
+            self.vars.merge(&before, &one.walk.vars);
+            for (name, talk) in &one.walk.talks {
+                if self.talks.get(name) != Some(talk) {
+                    self.talks.insert(name.clone(), talk.clone());
+                }
+            }
+            raise(&mut self.visits, &one.walk.visits);
+            raise(&mut self.turns, &one.walk.turns);
+        }
+        came.into_iter().map(|one| one.name).collect()
     }
 
     /// The join itself: which branches arrived is recorded, because it may be another one the next time.
-    pub(super) fn join(&mut self, node: &Node, branches: &[String]) -> Result<Outcome, Stop> {
+    pub(super) fn join(&mut self, node: &Node, met: &Met) -> Result<Outcome, Stop> {
         *self.visits.entry(node.name.clone()).or_insert(0) += 1;
-        let arrived: Vec<String> = self
-            .vars
-            .get("arrived")
-            .and_then(|list| serde_json::from_value(list.clone()).ok())
-            .unwrap_or_default();
-        let late = self.vars.get("late") == Some(&Value::Bool(true));
-        let missing: BTreeSet<&String> = branches.iter().filter(|name| !arrived.contains(name)).collect();
-        let status = if late { Status::PartialSuccess } else { Status::Success };
+        let missing: BTreeSet<&String> = met.all.iter().filter(|name| !met.arrived.contains(name)).collect();
+        let status = if met.late {
+            Status::PartialSuccess
+        } else if met.arrived.len() < met.wanted {
+            Status::Failure
+        } else {
+            Status::Success
+        };
         let kind = Kind::TurnFinished {
-            output: Some(format!("{} of {} branches arrived", arrived.len(), branches.len())),
-            structured: Some(json!({"arrived": arrived, "missing": missing})),
+            output: Some(format!("{} of {} branches arrived", met.arrived.len(), met.all.len())),
+            structured: Some(json!({"arrived": met.arrived, "missing": missing})),
             duration_ms: None,
         };
         let mut event = Event::new("", kind).node(node.name.clone());
         event.extra.insert("outcome".to_owned(), json!(status));
         let past = self.tell(event)?;
-        let Kind::TurnFinished { output, structured, .. } = past.event.kind else {
-            return Ok(Outcome::failure(""));
-        };
-        let status = past.event.extra.get("outcome").cloned();
-        let status = status.and_then(|status| serde_json::from_value(status).ok()).unwrap_or(status_of(late));
-        let outcome = Outcome { status, output: output.unwrap_or_default(), structured, to: None };
-        Ok(outcome)
+        // Now that it is stored who arrived, the others are over for good.
+        for name in missing {
+            let session = self.below(&format!("{name}.{}", met.visit));
+            Lane::open(&self.world.book, &self.world.watcher, &session)?.close("abandoned")?;
+        }
+        Ok(finished(&past.event))
     }
 }
 
-const fn status_of(late: bool) -> Status {
-    if late { Status::PartialSuccess } else { Status::Success }
+/// Takes over counts that have grown.
+fn raise(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (name, count) in more {
+        let own = counts.entry(name.clone()).or_insert(0);
+        *own = (*own).max(*count);
+    }
 }
 
 /// The join where branches meet.

@@ -55,6 +55,8 @@ pub struct Lane {
     watcher: Arc<dyn Watcher>,
     session: String,
     history: VecDeque<Past>,
+    /// How many events of our own are in it.
+    ours_left: usize,
     /// What people sent and nobody has read yet.
     mail: VecDeque<Past>,
     /// Events of our own so far.
@@ -80,6 +82,7 @@ impl Lane {
             watcher: Arc::clone(watcher),
             session: session.to_owned(),
             resumed: !history.is_empty(),
+            ours_left: history.iter().filter(|past| is_ours(&past.event)).count(),
             history,
             mail: VecDeque::new(),
             count: 0,
@@ -103,10 +106,10 @@ impl Lane {
         self.active_ms
     }
 
-    /// Whether the walk is live: nothing of its history is left.
+    /// Whether the walk is live: nothing that it did itself is left of its history. What people sent may be.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.history.is_empty()
+        self.ours_left == 0
     }
 
     /// The last decision.
@@ -118,7 +121,7 @@ impl Lane {
     /// Whether the step that was begun last was cut off: its begin is the last thing that is stored.
     #[must_use]
     pub fn was_cut_off(&self) -> bool {
-        self.resumed && self.history.iter().all(|past| !is_ours(&past.event)) && self.count > 0
+        self.resumed && self.is_live() && self.count > 0
     }
 
     /// An event: as it is stored, or decided upon and stored now.
@@ -221,6 +224,23 @@ impl Lane {
         Ok(stored)
     }
 
+    /// Ends a session that nobody walks any more, wherever it was; one that never began or has ended stays as it is.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn close(&mut self, outcome: &str) -> Result<(), Stop> {
+        let ours = |past: &&Past| is_ours(&past.event);
+        let last = self.history.iter().rfind(ours).map(|past| past.event.kind.name());
+        if last.is_none_or(|name| name == "session.ended") {
+            return Ok(());
+        }
+        self.count = self.history.iter().filter(ours).count() as u64;
+        self.ours_left = 0;
+        self.history.clear();
+        let kind = Kind::SessionEnded { outcome: Some(outcome.to_owned()) };
+        self.record(Event::new("", kind)).map(drop)
+    }
+
     /// Whether the walk may go on after a decision: the session stands, or a person has released it since.
     ///
     /// # Errors
@@ -284,6 +304,7 @@ impl Lane {
         let past = |past: &Past| past.event.extra.contains_key(FORESEEN) && stands_still(&past.decision);
         while self.history.front().is_some_and(past) {
             self.history.pop_front();
+            self.ours_left = self.ours_left.saturating_sub(1);
             self.count += 1;
         }
     }
@@ -322,6 +343,7 @@ impl Lane {
     fn next_of_ours(&mut self, event: &Event) -> Result<Option<Past>, Stop> {
         self.collect_mail();
         let Some(past) = self.history.pop_front() else { return Ok(None) };
+        self.ours_left = self.ours_left.saturating_sub(1);
         let number = past.event.extra.get(NUMBER).and_then(Value::as_u64);
         if number != Some(self.count) || !alike(&past.event, event) {
             let what = format!(

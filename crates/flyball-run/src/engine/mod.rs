@@ -1,8 +1,11 @@
 //! The engine: a run from its first event to its end, a halt, or a question to a person.
 
 mod book;
+mod claim;
 mod fork;
 mod lane;
+mod leftover;
+mod stall;
 mod signals;
 mod stop;
 mod vars;
@@ -18,6 +21,7 @@ pub use world::{CutOff, Environment, Surroundings, World};
 
 use crate::fail::Failure;
 use crate::workflow::{DONE, Plan};
+use claim::Claim;
 use flyball::{Event, Kind};
 use flyball_journal::Lease;
 use serde_json::json;
@@ -56,17 +60,21 @@ impl Run {
         Ok(Run { world, session: session.to_owned() })
     }
 
-    /// Walks, from the beginning or from where it was.
+    /// Walks, from the beginning or from where it was. `holder` is a name that no other run has, or ever had.
     ///
     /// # Errors
     /// If the session is run by somebody else, or its history cannot be read.
     pub fn go(&self, holder: &str) -> Result<End, Failure> {
-        let lease = self.world.book.claim(&self.session, holder)?;
-        let heart = lease.clone().map(|lease| Heart::start(&self.world, lease));
+        let claim = Claim::take(&self.world.book, &self.world.files, &self.session, holder)?;
+        if let Some(ended) = claim.as_ref().map(|claim| claim.ended).filter(|ended| *ended > 0) {
+            let words = format!("{ended} of its programs were still at work, and were ended");
+            self.world.watcher.note(&words);
+        }
+        let heart = claim.as_ref().map(|claim| Heart::start(&self.world, claim.lease()));
         let end = self.walk();
         drop(heart);
-        if let Some(lease) = lease {
-            self.world.book.free(&lease);
+        if let Some(claim) = claim {
+            claim.free(&self.world.book);
         }
         end
     }
@@ -81,17 +89,10 @@ impl Run {
         vars.set("workspace", json!(self.world.workspace.display().to_string()));
         let mut walk = Walk::new(&self.world, lane, vars);
         let arrival = walk.begin().and_then(|()| walk.walk(&plan.start, None));
-        let end = match arrival {
-            Ok(Arrival::End(name)) => {
-                let outcome = if name == DONE { "success" } else { "failure" };
-                let kind = Kind::SessionEnded { outcome: Some(outcome.to_owned()) };
-                match walk.lane.record(Event::new("", kind)) {
-                    Ok(_) if name == DONE => End::Done,
-                    Ok(_) => End::Failed,
-                    Err(stop) => End::Stopped(stop),
-                }
-            }
-            Ok(Arrival::Join) => End::Failed,
+        let ended = arrival.and_then(|arrival| walk.end(arrival.outcome()).map(|()| arrival));
+        let end = match ended {
+            Ok(Arrival::End(name)) if name == DONE => End::Done,
+            Ok(_) => End::Failed,
             Err(stop) => match walk.lane.settle() {
                 Ok(()) => End::Stopped(stop),
                 Err(other) => End::Stopped(other),
@@ -109,6 +110,12 @@ impl Run {
 }
 
 impl Walk {
+    /// The last event of a session.
+    fn end(&mut self, outcome: &str) -> Result<(), Stop> {
+        let kind = Kind::SessionEnded { outcome: Some(outcome.to_owned()) };
+        self.lane.record(Event::new("", kind)).map(drop)
+    }
+
     /// The first event of a session.
     fn begin(&mut self) -> Result<(), Stop> {
         let plan = &self.world.plan;
@@ -116,7 +123,7 @@ impl Walk {
             policy: None,
             workflow: Some(plan.graph.clone()),
             parent: None,
-            labels: serde_json::Map::new(),
+            labels: plan.labels.clone(),
             goal: plan.goal.clone(),
             reopen: false,
         };
@@ -141,7 +148,7 @@ impl Heart {
         let world = Arc::clone(world);
         let thread = std::thread::spawn(move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(HEARTBEAT) {
-                if !world.book.renew(&lease) {
+                if !Claim::renew(&world.book, &lease) {
                     world.watcher.note("the session was taken over by another process");
                     world.cancel.cancel();
                     return;

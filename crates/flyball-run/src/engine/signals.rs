@@ -1,5 +1,6 @@
 //! Signals of progress: what changed in the workspace, which tests fail, what is ticked off, any number.
 
+use super::leftover::RUN;
 use super::stop::Stop;
 use super::walk::Walk;
 use crate::process::{Job, run};
@@ -74,6 +75,7 @@ impl Walk {
             Line::Words(words) => words.clone(),
         };
         let mut job = Job::new(argv, &self.world.workspace);
+        job.env.push((RUN.to_owned(), self.world.files.display().to_string()));
         job.deadline = Some(MEASURING);
         let ran = run(&job, &self.cancel, &mut |_, _| {}).ok()?;
         ran.stdout_text().split_whitespace().last()?.parse().ok()

@@ -47,9 +47,9 @@ impl Vars {
         Value::Object(self.map.clone())
     }
 
-    /// Takes over what a branch has found out.
-    pub fn merge(&mut self, other: &Vars) {
-        for (name, value) in &other.map {
+    /// Takes over what a branch has found out since it branched.
+    pub fn merge(&mut self, before: &Vars, other: &Vars) {
+        for (name, value) in other.map.iter().filter(|(name, value)| before.map.get(*name) != Some(*value)) {
             self.map.insert(name.clone(), value.clone());
         }
     }

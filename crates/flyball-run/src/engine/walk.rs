@@ -1,7 +1,9 @@
 //! Walking a plan: visit a node, measure progress, choose the way, ask whether it may be taken.
 
 use super::book::Past;
+use super::fork::Met;
 use super::lane::Lane;
+use super::leftover::RUN;
 use super::stop::{Outcome, Status, Stop};
 use super::vars::Vars;
 use super::world::{CutOff, World};
@@ -10,8 +12,7 @@ use crate::nodes;
 use crate::process::Cancel;
 use crate::workflow::spec::{Backoff, Next, Retry, Span};
 use crate::workflow::{DONE, FAILED, Node, Work};
-use flyball::policy::OnStall;
-use flyball::{Decision, Event, HaltReason, Kind, Usage, Verdict};
+use flyball::{Event, Kind, Usage, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,16 @@ pub(super) enum Arrival {
     Join,
 }
 
+impl Arrival {
+    /// The outcome of a session that came there.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Arrival::End(name) if name != DONE => "failure",
+            Arrival::End(_) | Arrival::Join => "success",
+        }
+    }
+}
+
 /// One walk through a plan, in one session.
 pub(crate) struct Walk {
     pub(crate) world: Arc<World>,
@@ -37,15 +48,21 @@ pub(crate) struct Walk {
     pub(crate) vars: Vars,
     /// How often each node was visited.
     pub(crate) visits: BTreeMap<String, u64>,
+    /// How many turns each node has begun: a visit has several if it is tried again.
+    pub(crate) turns: BTreeMap<String, u64>,
+    /// Of these turns, those in the session above.
+    before: BTreeMap<String, u64>,
     /// Conversations that are kept from visit to visit, by node.
     pub(crate) talks: BTreeMap<String, Vec<crate::provider::Message>>,
+    /// The node that was visited last.
+    pub(crate) from: Option<String>,
     /// The failing tests of the last gate.
     pub(crate) failing: Option<Vec<String>>,
     /// A provider that has taken over.
     pub(crate) provider: Option<String>,
     /// Stops this walk, and not its neighbours.
     pub(crate) cancel: Cancel,
-    stalls_handled: bool,
+    pub(super) stalls_handled: bool,
 }
 
 /// One visit of a node that is under way.
@@ -57,6 +74,28 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Which turn of its node this is, counted from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.walk.turns.get(&self.node.name).copied().unwrap_or(1)
+    }
+
+    /// Which visit of its node this is, counted from 1.
+    pub(crate) fn visit(&self) -> u64 {
+        self.walk.visits.get(&self.node.name).copied().unwrap_or(1)
+    }
+
+    /// What programs that are started in it are told about it.
+    pub(crate) fn about(&self) -> Vec<(String, String)> {
+        let about = [
+            (RUN, self.walk.world.files.display().to_string()),
+            ("FLYBALL_SESSION", self.walk.lane.session().to_owned()),
+            ("FLYBALL_NODE", self.node.name.clone()),
+            ("FLYBALL_VISIT", self.visit().to_string()),
+            ("FLYBALL_TURN", self.number().to_string()),
+        ];
+        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// What is left of its time.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
@@ -75,7 +114,10 @@ impl Walk {
             lane,
             vars,
             visits: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            before: BTreeMap::new(),
             talks: BTreeMap::new(),
+            from: None,
             failing: None,
             provider: None,
             cancel: world.cancel.clone(),
@@ -87,6 +129,8 @@ impl Walk {
     pub(super) fn walk(&mut self, start: &str, until: Option<&str>) -> Result<Arrival, Stop> {
         let world = Arc::clone(&self.world);
         let mut at = start.to_owned();
+        // Branches that have come to the join where the walk is.
+        let mut met: Option<Met> = None;
         loop {
             if [DONE, FAILED].contains(&at.as_str()) {
                 return Ok(Arrival::End(at));
@@ -98,27 +142,28 @@ impl Walk {
                 return Err(Stop::Interrupted);
             }
             let node = world.plan.nodes.get(&at).ok_or_else(|| nowhere(&at))?;
-            let outcome = self.visit(node)?;
+            let outcome = match met.take() {
+                Some(met) => self.join(node, &met)?,
+                None => self.visit(node)?,
+            };
             self.vars.visited(&node.name, &outcome);
+            if !matches!(node.work, Work::Route(_)) {
+                self.from = Some(node.name.clone());
+            }
             self.measure(node)?;
-            at = match self.choose(node, &outcome)? {
+            at = match outcome.to.clone().map_or_else(|| node.way(outcome.status), Next::One) {
                 Next::One(to) => self.go(node, &to)?,
                 Next::Many(branches) => {
-                    let join = self.fork(node, &branches)?;
-                    let Some(node) = world.plan.nodes.get(&join) else { return Err(nowhere(&join).into()) };
-                    let outcome = self.join(node, &branches)?;
-                    self.vars.visited(&node.name, &outcome);
-                    match self.choose(node, &outcome)? {
-                        Next::One(to) => self.go(node, &to)?,
-                        Next::Many(_) => return Err(nowhere(&join).into()),
-                    }
+                    let (join, branches) = self.fork(node, &branches)?;
+                    met = Some(branches);
+                    join
                 }
             };
         }
     }
 
     /// Visits a node, and again as often as its file allows.
-    fn visit(&mut self, node: &Node) -> Result<Outcome, Stop> {
+    pub(super) fn visit(&mut self, node: &Node) -> Result<Outcome, Stop> {
         *self.visits.entry(node.name.clone()).or_insert(0) += 1;
         if !node.work.takes_turns() {
             let until = None;
@@ -146,6 +191,7 @@ impl Walk {
             let why = past.decision.feedback.clone().unwrap_or_default();
             return Ok(Outcome::failure(why));
         }
+        *self.turns.entry(node.name.clone()).or_insert(0) += 1;
         let begun = Instant::now();
         let until = self.time_for(node).map(|time| begun + time);
         let outcome = match self.cut_off(node)? {
@@ -158,7 +204,9 @@ impl Walk {
 
     /// Tells that a turn is over. What is stored of it is what the walk goes on with.
     fn finish(&mut self, node: &Node, outcome: Outcome, duration_ms: u64) -> Result<Outcome, Stop> {
-        let output = self.world.spill.fit(outcome.output).text;
+        // What lies in the past was made to fit then.
+        let live = self.lane.is_live();
+        let output = if live { self.world.spill.fit(outcome.output).text } else { outcome.output };
         let kind = Kind::TurnFinished {
             output: Some(output),
             structured: outcome.structured,
@@ -214,32 +262,6 @@ impl Walk {
         Ok(())
     }
 
-    /// Which way an outcome leads.
-    fn choose(&mut self, node: &Node, outcome: &Outcome) -> Result<Next, Stop> {
-        if let Some(to) = &outcome.to {
-            return Ok(Next::One(to.clone()));
-        }
-        let common = &node.common;
-        let by_status = match outcome.status {
-            Status::Success => &common.on_success,
-            Status::Failure => &common.on_failure,
-            Status::PartialSuccess => &common.on_partial_success,
-            Status::Unclear => &common.on_unclear,
-        };
-        if let Some(next) = by_status.as_ref().or(common.next.as_ref()) {
-            return Ok(next.clone());
-        }
-        // Partial success without a way of its own is a success that needs a look; unclear is none.
-        let near = match outcome.status {
-            Status::PartialSuccess => common.on_success.as_ref(),
-            Status::Unclear => common.on_failure.as_ref(),
-            _ => None,
-        };
-        Ok(near.cloned().unwrap_or_else(|| {
-            Next::One(if outcome.status == Status::Success { DONE } else { FAILED }.to_owned())
-        }))
-    }
-
     /// Asks whether a way may be taken, and takes it, or the one for a refusal.
     fn go(&mut self, node: &Node, to: &str) -> Result<String, Stop> {
         let asked = |to: &str| {
@@ -254,12 +276,20 @@ impl Walk {
             other => other,
         };
         let event = asked(to);
+        let mut refused: Vec<Value> =
+            self.vars.get("refused").and_then(Value::as_array).cloned().unwrap_or_default();
         let other = loop {
             let past = self.ask_ahead(&event).map_err(refused_by)?;
             if past.decision.decision < Verdict::Block {
+                if !refused.is_empty() {
+                    self.vars.set("refused", json!([]));
+                }
                 return Ok(to.to_owned());
             }
-            // Refused, but the session may go on: another way, or another try if a person has spoken since.
+            // Refused, but the session may go on: another way, or another try if a person has spoken since. Whoever
+            // decides there is told which ways are closed.
+            refused.push(json!(to));
+            self.vars.set("refused", Value::Array(refused.clone()));
             match &node.common.on_refused {
                 Some(Next::One(other)) => break other,
                 _ if self.lane.encouraged() => {}
@@ -320,67 +350,14 @@ impl Walk {
         }
     }
 
-    /// If a loop has stalled, does about it what the policy says, once; then the walk may go on.
-    fn handle(&mut self, stop: Stop) -> Result<(), Stop> {
-        let Stop::Halted(decision) = &stop else { return Err(stop) };
-        if self.stalls_handled || !has_stalled(decision) {
-            return Err(stop);
-        }
-        self.stalls_handled = true;
-        let decision = decision.as_ref().clone();
-        let on_stall = self.world.book.policy().on_stall;
-        match on_stall {
-            OnStall::RetryWithNewProvider if self.change_provider() => {
-                self.release(&decision, "retry_with_new_provider")
-            }
-            OnStall::SpawnReviewer if self.world.plan.reviewer.is_some() => {
-                // First the release: a session below one that is halted may do nothing.
-                self.release(&decision, "spawn_reviewer")?;
-                self.call_reviewer(&decision)
-            }
-            _ => Err(stop),
-        }
-    }
-
-    fn change_provider(&mut self) -> bool {
-        let Some(fallback) = self.world.plan.fallback_provider.clone() else { return false };
-        self.world.watcher.note(&format!("the loop has stalled; '{fallback}' takes over"));
-        self.provider = Some(fallback);
-        true
-    }
-
-    /// A node looks at what happened; its words are there for the next turn of the loop.
-    fn call_reviewer(&mut self, decision: &Decision) -> Result<(), Stop> {
-        let world = Arc::clone(&self.world);
-        let reviewer = world.plan.reviewer.as_ref().and_then(|name| world.plan.nodes.get(name));
-        let Some(reviewer) = reviewer else { return Ok(()) };
-        world.watcher.note(&format!("the loop has stalled; '{}' looks at it", reviewer.name));
-        let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
-        let mut review = self.child("reviewer")?;
-        review.vars.set("stall", json!(why));
-        let outcome = review.visit(reviewer)?;
-        self.vars.visited(&reviewer.name, &outcome);
-        self.lane.look_again();
-        Ok(())
-    }
-
-    /// What the policy does in a person's place, bounded as a person's release is, and recorded as its own.
-    fn release(&mut self, decision: &Decision, by: &str) -> Result<(), Stop> {
-        let guard = decision.trips.first().map(|trip| trip.guard.clone());
-        let kind = Kind::HumanReleased {
-            guard,
-            trip: None,
-            mode: flyball::ReleaseMode::default(),
-            n: None,
-            by: Some(format!("policy: on_stall {by}")),
-            why: Some("the policy says what to do when a loop stalls".to_owned()),
-        };
-        self.lane.record(Event::new("", kind)).map(drop)
+    /// The name of a session below this one.
+    pub(super) fn below(&self, name: &str) -> String {
+        format!("{}/{name}", self.lane.session())
     }
 
     /// A session below this one.
     pub(super) fn child(&self, name: &str) -> Result<Walk, Stop> {
-        let session = format!("{}/{name}", self.lane.session());
+        let session = self.below(name);
         let mut lane = Lane::open(&self.world.book, &self.world.watcher, &session)?;
         let kind = Kind::SessionStarted {
             policy: None,
@@ -391,18 +368,24 @@ impl Walk {
             reopen: false,
         };
         lane.record(Event::new("", kind))?;
-        Ok(Walk::new(&self.world, lane, self.vars.clone()))
+        let mut walk = Walk::new(&self.world, lane, self.vars.clone());
+        // A node is at its second visit there if it was visited here before.
+        walk.visits.clone_from(&self.visits);
+        walk.turns.clone_from(&self.turns);
+        walk.before.clone_from(&self.turns);
+        walk.talks.clone_from(&self.talks);
+        Ok(walk)
     }
 
     /// What a node may still do, in words for a model; nothing if nothing limits it.
     pub(crate) fn allowance(&self, node: &str) -> Option<String> {
-        let policy = self.world.book.policy();
-        let visits = policy.guards_for_node(node).visits.limit;
-        let turns = policy.budget_for_node(node).turns;
-        let most = [visits, turns].into_iter().flatten().min()?;
-        let visit = self.visits.get(node).copied().unwrap_or(1);
-        let left = most.saturating_sub(visit);
-        Some(format!("This is visit {visit} of at most {most}; {left} more are allowed after it."))
+        let limits = &self.world.limits;
+        let of = |limits: &BTreeMap<String, Option<u64>>| limits.get(node).copied().flatten();
+        let most = [of(&limits.visits), of(&limits.node_turns)].into_iter().flatten().min()?;
+        let turns = self.turns.get(node).copied().unwrap_or(1);
+        let here = turns.saturating_sub(self.before.get(node).copied().unwrap_or(0));
+        let left = most.saturating_sub(here);
+        Some(format!("This is visit {here} of at most {most}; {left} more are allowed after it."))
     }
 }
 
@@ -419,14 +402,8 @@ fn nowhere(name: &str) -> Failure {
     Failure::new("workflow_edge_to_nowhere", format!("there is no node '{name}'"), "check the workflow")
 }
 
-/// Whether a halt means that the work goes round without getting on.
-fn has_stalled(decision: &Decision) -> bool {
-    let stalls = [Some(HaltReason::Stalled), Some(HaltReason::Oscillating)];
-    decision.trips.iter().any(|trip| stalls.contains(&trip.halt_reason))
-}
-
 /// A turn as it is stored.
-fn finished(event: &Event) -> Outcome {
+pub(super) fn finished(event: &Event) -> Outcome {
     let Kind::TurnFinished { output, structured, .. } = &event.kind else {
         return Outcome::failure("");
     };

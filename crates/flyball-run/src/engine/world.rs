@@ -2,14 +2,16 @@
 
 use super::book::Book;
 use super::lane::{Asker, Watcher};
+use super::leftover::RUN;
 use crate::fail::Failure;
 use crate::gates::Gate;
 use crate::process::Cancel;
-use crate::provider::{Provider, Providers, build};
+use crate::provider::{Provider, ProviderConfig, Providers, build};
 use crate::spill::{Spill, SpillOptions};
-use crate::tools::{CommandTool, RiskPolicy, Toolbox, ToolboxOptions};
+use crate::tools::{RiskPolicy, Toolbox, ToolboxOptions};
 use crate::workflow::spec::Workspace;
-use crate::workflow::{Plan, Work};
+use crate::workflow::{Plan, Work, declared};
+use flyball::graph::Limits;
 use flyball::policy::{Mode, Rule};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +61,10 @@ pub struct World {
     pub(crate) asker: Arc<dyn Asker>,
     pub(crate) cancel: Cancel,
     pub(crate) workspace: PathBuf,
+    /// The folder for the files of the run.
+    pub(crate) files: PathBuf,
+    /// What its sessions are held to.
+    pub(crate) limits: Limits,
     pub(crate) cut_off: CutOff,
     pub(crate) origin: Option<PathBuf>,
     pub(crate) toolbox: Toolbox,
@@ -79,22 +85,26 @@ impl World {
     pub fn new(plan: Plan, session: &str, around: Surroundings) -> Result<Self, Failure> {
         let workspace = workspace(&plan, &around.files)?;
         let policy = around.book.policy();
+        let limits = plan.limits(policy);
         let spill = SpillOptions::from(&policy.guards.large_response);
         let spill = Spill::open(&around.files.join("large"), session, spill).map_err(|error| {
             Failure::new("run_files", error.to_string(), "check that the folder of the store can be written")
         })?;
         let spill = Arc::new(spill);
-        let (commands, rerunnable) = tools(&plan)?;
+        let (commands, rerunnable) = declared(&plan)?;
         let risk = plan.risk.as_ref().map_or(Ok(RiskPolicy::default()), RiskPolicy::from_json)?;
         let options =
             ToolboxOptions { commands, spill: Some(Arc::clone(&spill)), risk, ..ToolboxOptions::default() };
         let toolbox = Toolbox::new(workspace.clone(), options)?;
         let mut providers = BTreeMap::new();
         let written: serde_json::Map<String, Value> =
-            plan.providers.iter().map(|(name, value)| (name.clone(), here(&plan, value))).collect();
+            plan.providers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let configs = Providers::from_value(&Value::Object(written))?;
-        for (name, config) in &configs.0 {
-            providers.insert(name.clone(), build(config, name, around.env.as_ref())?);
+        for (name, mut config) in configs.0 {
+            if let ProviderConfig::Command(command) = &mut config {
+                command.env.insert(RUN.to_owned(), around.files.display().to_string());
+            }
+            providers.insert(name.clone(), build(&config, &name, around.env.as_ref())?);
         }
         let conditions = conditions(&plan)?;
         let gates = if plan.uses_gates() { plan.gates.gates(&workspace)? } else { Vec::new() };
@@ -105,6 +115,8 @@ impl World {
             asker: around.asker,
             cancel: around.cancel,
             workspace,
+            files: around.files,
+            limits,
             cut_off: around.cut_off,
             origin: around.origin,
             toolbox,
@@ -134,27 +146,6 @@ impl World {
     }
 }
 
-/// The tools that the file declares; `rerun: true` says that a second call does no harm.
-fn tools(plan: &Plan) -> Result<(Vec<CommandTool>, BTreeSet<String>), Failure> {
-    let mut all = Vec::new();
-    let mut again = BTreeSet::new();
-    for (name, value) in &plan.tools {
-        let mut value = value.clone();
-        if let Some(map) = value.as_object_mut() {
-            map.insert("name".to_owned(), Value::String(name.clone()));
-            if map.remove("rerun") == Some(Value::Bool(true)) {
-                again.insert(name.clone());
-            }
-        }
-        let tool: CommandTool = serde_path_to_error::deserialize(value).map_err(|error| {
-            let what = format!("tool '{name}': {}: {}", error.path(), error.inner());
-            Failure::new("workflow_bad_tool", what, "write description, schema and argv")
-        })?;
-        all.push(tool);
-    }
-    Ok((all, again))
-}
-
 /// The conditions of all routers, compiled once.
 fn conditions(plan: &Plan) -> Result<BTreeMap<String, Vec<Rule>>, Failure> {
     let mut all = BTreeMap::new();
@@ -169,18 +160,6 @@ fn conditions(plan: &Plan) -> Result<BTreeMap<String, Vec<Rule>>, Failure> {
         all.insert(node.name.clone(), compiled);
     }
     Ok(all)
-}
-
-/// A script in a file of its own is found beside the workflow file.
-fn here(plan: &Plan, value: &Value) -> Value {
-    let mut value = value.clone();
-    if let Some(map) = value.as_object_mut()
-        && let Some(Value::String(file)) = map.get("file")
-    {
-        let path = plan.folder.join(file);
-        map.insert("file".to_owned(), Value::String(path.display().to_string()));
-    }
-    value
 }
 
 /// The folder to work in: as written, a copy made for this run, or the folder of the file.

@@ -9,13 +9,15 @@ use super::format::Format;
 use super::gate::{Gate, GateKind, RESULTS, Results};
 use super::options::{Flaky, Options};
 use super::order::validate;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 /// The `gates:` of a workflow file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatesConfig {
     /// Whether gates are detected from the workspace. Default: true if no gate with a command is listed.
@@ -33,7 +35,7 @@ pub struct GatesConfig {
 }
 
 /// One gate of a workflow file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateConfig {
     /// Its name.
@@ -82,8 +84,7 @@ impl GatesConfig {
     /// # Errors
     /// As [`validate`], and `gate_outside` for a folder or results file that is not inside the workspace.
     pub fn gates(&self, workspace: &Path) -> Result<Vec<Gate>, GateError> {
-        let listed = self.gates.iter().any(|gate| gate.argv.is_some());
-        let mut gates = if self.detect.unwrap_or(!listed) { detect(workspace) } else { Vec::new() };
+        let mut gates = if self.detects() { detect(workspace) } else { Vec::new() };
         for written in &self.gates {
             match gates.iter_mut().find(|gate| gate.name == written.name) {
                 Some(gate) => written.change(gate)?,
@@ -97,6 +98,18 @@ impl GatesConfig {
         }
         validate(&gates)?;
         Ok(gates)
+    }
+
+    /// Whether gates are detected from the workspace.
+    #[must_use]
+    pub fn detects(&self) -> bool {
+        self.detect.unwrap_or_else(|| !self.gates.iter().any(|gate| gate.argv.is_some()))
+    }
+
+    /// Whether there may be a gate of this name or check; what is detected is known only in the workspace.
+    #[must_use]
+    pub fn may_have(&self, name: &str) -> bool {
+        self.detects() || self.gates.iter().any(|gate| gate.name == name || gate.check.as_deref() == Some(name))
     }
 
     /// How they are run.
@@ -207,6 +220,19 @@ impl<'de> Deserialize<'de> for Span {
         };
         let hint = "write it as `90s`, `10m`, `4h` or a number of milliseconds above 0";
         Span::read(&text).ok_or_else(|| de::Error::custom(format!("'{text}' is no length of time: {hint}")))
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "GateSpan".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A length of time: `90s`, `10m`, `4h`, `500ms`, or a number of milliseconds.",
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}],
+        })
     }
 }
 

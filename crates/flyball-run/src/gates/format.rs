@@ -1,9 +1,11 @@
 //! The formats in which tools write their results, and how one is told from another.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a tool writes its results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ResultsFormat")]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// Found out from what it wrote.

@@ -1,6 +1,7 @@
 //! What a gate is: a command whose result decides whether the work may be called done.
 
 use super::format::Format;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ pub const RESULTS: &str = "{results}";
 pub const SCRATCH: &str = "{scratch}";
 
 /// What a gate looks at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
     /// Whether it compiles, or its types are right.

@@ -1,9 +1,10 @@
 //! How a set of gates is run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a gate counts as that failed and then passed when it was run again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Flaky {
     /// As passed, with a warning that names the tests.

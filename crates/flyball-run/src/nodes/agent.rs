@@ -77,7 +77,7 @@ fn request(turn: &Turn<'_>, agent: &Agent, talk: &[Message], from: usize) -> Req
     let offered = specs.into_iter().filter(|spec| agent.tools.contains(&spec.name));
     Request {
         node: Some(turn.node.name.clone()),
-        turn: turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1),
+        turn: turn.number(),
         turn_from: from,
         system: agent.system.as_ref().map(|system| turn.walk.vars.fill(system)),
         messages: talk.to_vec(),

@@ -17,12 +17,7 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
     };
     let mut job = Job::new(argv, &turn.walk.world.workspace);
     job.env = command.env.iter().map(|(name, value)| (name.clone(), vars.fill(value))).collect();
-    let about = [
-        ("FLYBALL_SESSION", turn.walk.lane.session().to_owned()),
-        ("FLYBALL_NODE", turn.node.name.clone()),
-        ("FLYBALL_VISIT", turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1).to_string()),
-    ];
-    job.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
+    job.env.extend(turn.about());
     job.input = command.input.as_ref().map(|input| vars.fill(input).into_bytes());
     job.deadline = turn.left();
     let (world, session, node) = (&turn.walk.world, turn.walk.lane.session(), &turn.node.name);

@@ -55,10 +55,10 @@ pub(super) fn run(turn: &mut Turn<'_>, confirm: &Confirm) -> Result<Outcome, Sto
 
 /// Runs the steps of a confirmed plan, each once, in order; stops at the first that fails.
 fn carry_out(turn: &mut Turn<'_>, plan: &[PlanStep]) -> Result<Outcome, Stop> {
-    let visit = turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1);
+    let turn_number = turn.number();
     let mut said = Vec::new();
     for (at, step) in plan.iter().enumerate() {
-        let call = format!("{}-{visit}-{at}", turn.node.name);
+        let call = format!("{}-{turn_number}-{at}", turn.node.name);
         match tool::invoke(turn, &call, &step.tool, &step.args, None)? {
             Called::Ran { ok: true, text } => said.push(text),
             Called::Ran { ok: false, text } | Called::Refused { text } => {

@@ -31,6 +31,9 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
         .unwrap_or_default();
     let ways: Vec<String> =
         decide.allowed_destinations.iter().filter(|way| !refused.contains(way)).cloned().collect();
+    if ways.is_empty() {
+        return Ok(Outcome::failure("every way is closed").with_status(Status::Unclear));
+    }
     let mut talk = vec![Message::user(question(turn, decide, &ways))];
     let provider = turn.walk.provider.clone().unwrap_or_else(|| decide.provider.clone());
     let mut failed_before = false;
@@ -40,7 +43,7 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
         }
         let request = Request {
             node: Some(turn.node.name.clone()),
-            turn: turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1),
+            turn: turn.number(),
             messages: talk.clone(),
             deadline: turn.left(),
             ..Request::default()

@@ -53,7 +53,7 @@ fn measure(turn: &mut Turn<'_>, names: &[String]) -> Result<Option<Report>, Stop
         return Ok(None);
     }
     let world = &turn.walk.world;
-    let wanted: Vec<Check> = world
+    let mut wanted: Vec<Check> = world
         .gates
         .iter()
         .filter(|gate| names.is_empty() || names.contains(&gate.name) || names.contains(&gate.check))
@@ -66,6 +66,7 @@ fn measure(turn: &mut Turn<'_>, names: &[String]) -> Result<Option<Report>, Stop
         let failure = Failure::new("workflow_unknown_gate", what, "declare it under `gates:`");
         return Err(failure.at(format!("node '{}'", turn.node.name)).into());
     }
+    wanted.iter_mut().for_each(|gate| gate.env.extend(turn.about()));
     let (session, node) = (turn.walk.lane.session(), &turn.node.name);
     let options = world.plan.gates.options();
     let report = gates::run(&wanted, &world.workspace, &options, &turn.walk.cancel, &mut |line| {

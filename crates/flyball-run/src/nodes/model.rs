@@ -29,12 +29,18 @@ pub(super) fn ask(
     provider: &str,
     request: &Request,
 ) -> Result<Result<Answer, String>, Stop> {
+    let mut told = 0;
     while turn.walk.lane.next_name() == Some("api.retry") {
         let retry = turn.event(Kind::ApiRetry {});
         turn.walk.tell(retry)?;
+        told += 1;
+    }
+    if turn.walk.lane.upcoming(&turn.node.name).is_some() {
+        // The provider failed for good then: how the turn ended is in the history.
+        return Ok(Err(String::new()));
     }
     let reply = if turn.walk.lane.is_live() {
-        match live(turn, provider, request)? {
+        match live(turn, provider, request, told)? {
             Ok(reply) => Some(reply),
             Err(words) => return Ok(Err(words)),
         }
@@ -63,8 +69,14 @@ fn malformed(call: &MalformedCall) -> Value {
     json!({"name": call.name, "error": call.error})
 }
 
-/// Asks the provider. What no second try can mend ends the run; the rest is a failure of the turn.
-fn live(turn: &mut Turn<'_>, name: &str, request: &Request) -> Result<Result<Reply, String>, Stop> {
+/// Asks the provider. What no second try can mend ends the run; the rest is a failure of the turn. `told` of its retries
+/// were stored before the run was cut off.
+fn live(
+    turn: &mut Turn<'_>,
+    name: &str,
+    request: &Request,
+    told: u32,
+) -> Result<Result<Reply, String>, Stop> {
     let mut retries = 0_u32;
     let answer = {
         let world = &turn.walk.world;
@@ -77,7 +89,7 @@ fn live(turn: &mut Turn<'_>, name: &str, request: &Request) -> Result<Result<Rep
             }
         })
     };
-    for _ in 0..retries {
+    for _ in told..retries {
         let retry = turn.event(Kind::ApiRetry {});
         turn.walk.tell(retry)?;
     }

@@ -17,8 +17,16 @@ pub(super) fn run(turn: &mut Turn<'_>, route: &Route) -> Result<Outcome, Stop> {
 fn first(turn: &Turn<'_>, route: &Route) -> Result<Option<String>, Stop> {
     let world = Arc::clone(&turn.walk.world);
     let vars = turn.walk.vars.all();
-    let last = turn.walk.vars.get("last").cloned().unwrap_or_default();
-    let event = json!({"output": last, "vars": vars, "visits": turn.walk.visits, "node": turn.node.name});
+    let last = turn.walk.from.as_ref().and_then(|from| turn.walk.vars.get(from)).cloned().unwrap_or_default();
+    let event = json!({
+        "from": turn.walk.from,
+        "outcome": last.get("outcome"),
+        "output": last.get("output"),
+        "structured": last.get("structured"),
+        "vars": vars,
+        "visits": turn.walk.visits,
+        "node": turn.node.name,
+    });
     let facts = Facts::new(&event, &Counters::default());
     for (rule, condition) in route.rules.iter().zip(world.conditions(&turn.node.name)) {
         let holds = condition.holds(&facts).map_err(|error| {

@@ -6,11 +6,13 @@ use crate::workflow::spec::Tool;
 use flyball::{Kind, Verdict};
 use serde_json::{Value, json};
 
+/// The field of a request to edit that tells how the file was before.
+const BEFORE: &str = "before";
+
 /// Runs the tool that the file names.
 pub(super) fn run(turn: &mut Turn<'_>, tool: &Tool) -> Result<Outcome, Stop> {
     let args = turn.walk.vars.fill_value(&tool.args);
-    let visit = turn.walk.visits.get(&turn.node.name).copied().unwrap_or(1);
-    let call = format!("{}-{visit}", turn.node.name);
+    let call = format!("{}-{}", turn.node.name, turn.number());
     Ok(match invoke(turn, &call, &tool.tool, &args, None)? {
         Called::Ran { ok: true, text } => Outcome::success(text),
         Called::Ran { ok: false, text } | Called::Refused { text } => Outcome::failure(text),
@@ -44,12 +46,16 @@ pub(super) fn invoke(
     let kind = Kind::ToolRequested { call: Some(call.to_owned()), tool: tool.to_owned(), args: args.clone() };
     let mut asked = turn.event(kind);
     asked.round = round;
+    if turn.walk.lane.is_live() && tool == "edit" {
+        asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
+    }
     let past = turn.walk.ask(&asked)?;
     if past.decision.decision >= Verdict::Block {
         let text = past.decision.feedback.unwrap_or_else(|| "Tool call blocked.".to_owned());
         return Ok(Called::Refused { text });
     }
-    let output = perform(turn, tool, args)?;
+    let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
+    let output = perform(turn, call, tool, args, before)?;
     let kind = Kind::ToolFinished {
         call: Some(call.to_owned()),
         ok: Some(output.ok),
@@ -72,7 +78,13 @@ pub(super) fn invoke(
 }
 
 /// The call itself, unless it lies in the past.
-fn perform(turn: &mut Turn<'_>, tool: &str, args: &Value) -> Result<Output, Stop> {
+fn perform(
+    turn: &mut Turn<'_>,
+    call: &str,
+    tool: &str,
+    args: &Value,
+    before: Option<&str>,
+) -> Result<Output, Stop> {
     let nothing = |error: Option<String>| Output {
         ok: error.is_none(),
         text: String::new(),
@@ -96,12 +108,15 @@ fn perform(turn: &mut Turn<'_>, tool: &str, args: &Value) -> Result<Output, Stop
             CutOff::Ask => return Err(Stop::CutOff { step: format!("{}: {tool}", turn.node.name) }),
         }
     }
-    if again && tool == "edit" && already_edited(turn, args) {
+    if again && tool == "edit" && already_edited(turn, args, before) {
         let mut done = nothing(None);
         done.text = "The edit was made.".to_owned();
         return Ok(done);
     }
-    let output = turn.walk.world.toolbox.call(tool, args, turn.left(), &turn.walk.cancel);
+    // The name of the call is a key for programs that must not do the same thing twice.
+    let mut about = turn.about();
+    about.push(("FLYBALL_CALL".to_owned(), call.to_owned()));
+    let output = turn.walk.world.toolbox.call_with(tool, args, turn.left(), &turn.walk.cancel, &about);
     if turn.walk.cancel.is_cancelled() {
         return Err(Stop::Interrupted);
     }
@@ -109,11 +124,23 @@ fn perform(turn: &mut Turn<'_>, tool: &str, args: &Value) -> Result<Output, Stop
     Ok(output)
 }
 
-/// Whether an edit that was cut off had been made: the old text is gone, and the new one is there.
-fn already_edited(turn: &Turn<'_>, args: &Value) -> bool {
-    let text = |name: &str| args.get(name).and_then(Value::as_str);
-    let (Some(path), Some(old), Some(new)) = (text("path"), text("old"), text("new")) else { return false };
-    let asked = json!({ "path": path });
-    let there = turn.walk.world.toolbox.call("read", &asked, None, &turn.walk.cancel);
-    there.ok && !there.text.contains(old) && there.text.contains(new)
+/// Whether an edit that was cut off had been made: the file is not as it was before, and the new text is in it.
+fn already_edited(turn: &Turn<'_>, args: &Value, before: Option<&str>) -> bool {
+    let (Some(now), Some(before)) = (contents(turn, args), before) else { return false };
+    let new = args.get("new").and_then(Value::as_str).unwrap_or_default();
+    now.digest != before && now.text.contains(new)
+}
+
+/// A file as it is now.
+struct Contents {
+    text: String,
+    digest: String,
+}
+
+/// The file that an edit is about.
+fn contents(turn: &Turn<'_>, args: &Value) -> Option<Contents> {
+    let path = args.get("path").and_then(Value::as_str)?;
+    let bytes = std::fs::read(turn.walk.world.workspace.join(path)).ok()?;
+    let digest = blake3::hash(&bytes).to_hex().to_string();
+    Some(Contents { text: String::from_utf8_lossy(&bytes).into_owned(), digest })
 }

@@ -18,6 +18,7 @@ use super::retry::RetryPolicy;
 use super::script_config::ScriptConfig;
 use super::secret::refuse_keys;
 use super::units::Millis;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ pub enum ProviderConfig {
 }
 
 /// A provider behind HTTP.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteConfig {
     /// The model to ask for.
@@ -87,7 +88,7 @@ pub struct RemoteConfig {
 }
 
 /// How long the stages of an answer may take, inside the turn's budget.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// Connecting: 10s if absent.
@@ -99,7 +100,7 @@ pub struct Timeouts {
 }
 
 /// The name of the parameter for the most tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
     /// `max_tokens`
@@ -109,7 +110,8 @@ pub enum MaxTokensField {
 }
 
 /// A program that answers.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[schemars(rename = "CommandProvider")]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
     /// The program and its arguments; no shell is involved.
@@ -138,7 +140,7 @@ pub struct CommandConfig {
 }
 
 /// What a command reads on its standard input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptForm {
     /// The request as JSON.
@@ -149,7 +151,7 @@ pub enum PromptForm {
 }
 
 /// What a command prints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyForm {
     /// A reply as JSON if it is one, else plain text.

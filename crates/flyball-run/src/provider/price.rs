@@ -2,10 +2,11 @@
 
 use super::message::Usage;
 use super::units::Usd;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Prices in dollars for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// A million tokens in.

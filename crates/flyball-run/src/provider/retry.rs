@@ -6,12 +6,13 @@ use super::limits::{ATTEMPTS, BASE, CAP, DEFAULT_DEADLINE, MAX_ATTEMPTS};
 use super::message::{Reply, Request};
 use super::units::Millis;
 use crate::process::Cancel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 /// How often and how fast a failed ask is tried again.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// How often it is tried, the first time included; 1 is no second try.
@@ -45,7 +46,7 @@ impl RetryPolicy {
 }
 
 /// Whether an answer that broke off is asked for again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BrokenOff {
     /// If nothing of it was heard yet; else it is reported with what had come.

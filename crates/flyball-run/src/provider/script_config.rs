@@ -15,13 +15,15 @@
 use super::price::Price;
 use super::retry::RetryPolicy;
 use super::units::Millis;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A scripted provider. The first of these that has an answer gives it: `rules`, the node's own list, `replies`,
 /// `otherwise`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptConfig {
     /// The name to report as the model; `script` if absent.
@@ -43,7 +45,7 @@ pub struct ScriptConfig {
 }
 
 /// What follows on the last reply of a list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
     /// Nothing: the script is exhausted.
@@ -54,7 +56,7 @@ pub enum Repeat {
 }
 
 /// Answers of a node: `turns` or `replies`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeScript {
     /// A list of answers for each turn of the node.
@@ -64,7 +66,8 @@ pub struct NodeScript {
 }
 
 /// If this holds, that is the answer.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[schemars(rename = "ScriptRule")]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// What must hold.
@@ -74,7 +77,8 @@ pub struct Rule {
 }
 
 /// What must hold, all of it. "The last" is everything that was said since the model spoke.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "ScriptWhen")]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
     /// The last contains this text.
@@ -97,8 +101,23 @@ pub struct When {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScriptReply(pub Box<Said>);
 
+impl JsonSchema for ScriptReply {
+    fn schema_name() -> Cow<'static, str> {
+        "ScriptReply".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let said = generator.subschema_for::<Said>();
+        json_schema!({
+            "description": "One answer, or one failure. A text alone is an answer that says it.",
+            "anyOf": [{"type": "string"}, said],
+        })
+    }
+}
+
 /// What an answer says and how it goes wrong.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[schemars(rename = "ScriptSaid")]
 #[serde(deny_unknown_fields, default)]
 pub struct Said {
     /// What the model says.
@@ -120,7 +139,7 @@ pub struct Said {
 }
 
 /// A tool call of a script.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptCall {
     /// The tool.
@@ -137,7 +156,7 @@ pub struct ScriptCall {
 }
 
 /// The tokens of a scripted answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptUsage {
     /// All tokens that went in.
@@ -149,7 +168,8 @@ pub struct ScriptUsage {
 }
 
 /// A scripted failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "ScriptFailure")]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// The HTTP status that it stands for.

@@ -1,7 +1,9 @@
 //! Durations and money as people write them in the file, turned into integers.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::time::Duration;
 
 const MICRO: u64 = 1_000_000;
@@ -33,6 +35,32 @@ impl<'de> Deserialize<'de> for Usd {
         let wrong =
             || D::Error::custom(format!("'{text}' is no amount of dollars; write a number like 0.15"));
         scaled(amount, MICRO).map(Usd).ok_or_else(wrong)
+    }
+}
+
+impl JsonSchema for Millis {
+    fn schema_name() -> Cow<'static, str> {
+        "Millis".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A duration: `250ms`, `90s`, `10m`, `1.5h`, or a number of milliseconds.",
+            "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
+        })
+    }
+}
+
+impl JsonSchema for Usd {
+    fn schema_name() -> Cow<'static, str> {
+        "Usd".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Dollars, such as 0.15.",
+            "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
+        })
     }
 }
 

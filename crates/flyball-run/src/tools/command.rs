@@ -6,6 +6,7 @@
 use super::error::ToolError;
 use super::risk::Risk;
 use super::schema;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 const NAME_CHARS: usize = 64;
 
 /// A tool that runs a program.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandTool {
     /// Its name: letters, digits, `_` and `-`.

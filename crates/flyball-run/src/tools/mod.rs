@@ -33,6 +33,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The names of the built-in tools.
+#[must_use]
+pub fn builtin_names() -> Vec<&'static str> {
+    Builtin::names()
+}
+
 /// What a model is told about a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -119,6 +125,8 @@ struct Bench<'a> {
     cancel: &'a Cancel,
     /// How long it may take.
     deadline: Duration,
+    /// Variables for the program that it starts.
+    env: &'a [(String, String)],
 }
 
 impl Toolbox {
@@ -198,9 +206,22 @@ impl Toolbox {
     /// that can go wrong is told in the output.
     #[must_use]
     pub fn call(&self, name: &str, args: &Value, deadline: Option<Duration>, cancel: &Cancel) -> Output {
+        self.call_with(name, args, deadline, cancel, &[])
+    }
+
+    /// The same, with variables for the program that this call starts, on top of those of the toolbox.
+    #[must_use]
+    pub fn call_with(
+        &self,
+        name: &str,
+        args: &Value,
+        deadline: Option<Duration>,
+        cancel: &Cancel,
+        env: &[(String, String)],
+    ) -> Output {
         let begun = Instant::now();
         let deadline = deadline.unwrap_or(self.options.deadline).min(self.options.deadline);
-        let bench = Bench { toolbox: self, cancel, deadline };
+        let bench = Bench { toolbox: self, cancel, deadline, env };
         let done = self.check(name, args).and_then(|()| bench.perform(name, args));
         let (text, trouble) = match done {
             Ok(Done { text, trouble }) => (text, trouble),
@@ -263,6 +284,7 @@ impl Bench<'_> {
     fn execute(&self, argv: Vec<String>) -> Result<Done, ToolError> {
         let mut job = Job::new(argv, self.toolbox.workspace.root());
         job.env.clone_from(&self.toolbox.options.env);
+        job.env.extend_from_slice(self.env);
         job.deadline = Some(self.deadline);
         job.keep = self.toolbox.options.keep;
         execute(job, self.cancel)

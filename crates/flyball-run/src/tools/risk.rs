@@ -11,12 +11,13 @@ mod programs;
 
 use super::error::ToolError;
 use flyball::policy::Effect;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// How dangerous something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
     /// It only looks.
@@ -62,7 +63,8 @@ impl From<Effect> for Risk {
 }
 
 /// What is to be done with a call, from the mildest to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[schemars(rename = "RiskVerdict")]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It may run.

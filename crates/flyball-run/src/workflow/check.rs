@@ -2,18 +2,19 @@
 
 use super::node::{Node, Work};
 use super::read::Source;
-use super::{DONE, FAILED, Plan};
+use super::{DONE, FAILED, Plan, names};
 use crate::fail::Failure;
 use flyball::Preset;
-use flyball::graph::{Limits, bounds, loops};
+use flyball::graph::{GraphError, bounds, loops};
 use flyball::policy::{Mode, Rule, resolve};
 use std::collections::BTreeSet;
 
 /// Everything that is wrong.
 pub(super) fn all(source: &Source<'_>, plan: &Plan) -> Vec<Failure> {
     let mut wrong = Vec::new();
+    size(source, plan, &mut wrong);
     edges(source, plan, &mut wrong);
-    names(source, plan, &mut wrong);
+    names::all(source, plan, &mut wrong);
     if !wrong.is_empty() {
         return wrong;
     }
@@ -27,7 +28,7 @@ pub(super) fn all(source: &Source<'_>, plan: &Plan) -> Vec<Failure> {
 }
 
 /// The position of a node in the file.
-fn position(source: &Source<'_>, name: &str) -> String {
+pub(super) fn position(source: &Source<'_>, name: &str) -> String {
     let nodes = source.layer.tree.get("nodes").and_then(serde_json::Value::as_array);
     let found = nodes.and_then(|nodes| {
         nodes.iter().position(|node| {
@@ -41,9 +42,17 @@ fn is_end(name: &str) -> bool {
     [DONE, FAILED].contains(&name)
 }
 
-fn near(plan: &Plan) -> String {
+pub(super) fn near(plan: &Plan) -> String {
     let known: Vec<&str> = plan.nodes.keys().map(String::as_str).chain([DONE, FAILED]).collect();
     format!("there are {}", known.join(", "))
+}
+
+/// A graph that the governor would not take.
+fn size(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
+    // Edges to nowhere are told one by one, with their places.
+    if let Err(error @ GraphError::TooLarge { .. }) = plan.graph.validate() {
+        wrong.push(source.wrong(&["nodes"], error.code(), error.what(), &error.what_to_do()));
+    }
 }
 
 fn edges(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
@@ -83,37 +92,6 @@ fn edges(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
             let advice = "write `next: done`, or where it goes on";
             wrong.push(source.wrong(&["nodes", &at], "workflow_no_way_out", what, advice));
         }
-    }
-}
-
-/// Names of providers, gates and nodes that are used must be there.
-fn names(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
-    for node in plan.nodes.values() {
-        let provider = match &node.work {
-            Work::Agent(agent) => Some(&agent.provider),
-            Work::Decide(decide) => Some(&decide.provider),
-            Work::Collect(collect) => collect.provider.as_ref(),
-            _ => None,
-        };
-        if let Some(provider) = provider.filter(|name| !plan.providers.contains_key(*name)) {
-            let at = position(source, &node.name);
-            let what = format!("node '{}' wants the provider '{provider}', which is not there", node.name);
-            let known: Vec<&str> = plan.providers.keys().map(String::as_str).collect();
-            let advice = format!("add it under `providers:`; there are {}", known.join(", "));
-            let place = ["nodes", &at, "provider"];
-            wrong.push(source.wrong(&place, "workflow_unknown_provider", what, &advice));
-        }
-    }
-    for (at, signal) in plan.signals.iter().enumerate() {
-        if let Some(after) = signal.after.as_ref().filter(|after| !plan.nodes.contains_key(*after)) {
-            let what = format!("signal '{}' is measured after '{after}', which is no node", signal.name);
-            let place = ["signals", &at.to_string(), "after"];
-            wrong.push(source.wrong(&place, "workflow_unknown_node", what, &near(plan)));
-        }
-    }
-    if let Some(reviewer) = plan.reviewer.as_ref().filter(|name| !plan.nodes.contains_key(*name)) {
-        let what = format!("the reviewer '{reviewer}' is no node");
-        wrong.push(source.wrong(&["reviewer"], "workflow_unknown_node", what, &near(plan)));
     }
 }
 
@@ -173,6 +151,10 @@ fn forks(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
                 let what = format!("a branch of node '{}' branches again before they meet", node.name);
                 let advice = "let the branches meet first, or put all of them side by side";
                 wrong.push(source.wrong(&["nodes", &at, key], "workflow_nested_fork", what, advice));
+            } else if let Some(name) = branches.iter().find_map(|start| ends_in(plan, start)) {
+                let what = format!("a branch of node '{}' ends the run at node '{name}'", node.name);
+                let advice = "lead it to the join; `failed` gives the branch up, and the join goes on without it";
+                wrong.push(source.wrong(&["nodes", &at, key], "workflow_branch_ends", what, advice));
             }
         }
     }
@@ -191,7 +173,16 @@ fn branch<'a>(plan: &'a Plan, start: &str) -> BTreeSet<&'a str> {
     seen
 }
 
-fn joins_of<'a>(plan: &'a Plan, start: &str) -> BTreeSet<&'a str> {
+/// The node of a branch that leads to `done` before the branches have met.
+fn ends_in<'a>(plan: &'a Plan, start: &str) -> Option<&'a str> {
+    let ends = |name: &&str| {
+        let node = plan.nodes.get(*name).filter(|node| !matches!(node.work, Work::Join(_)));
+        node.is_some_and(|node| node.leads_to().iter().any(|to| to == DONE))
+    };
+    branch(plan, start).into_iter().find(ends)
+}
+
+pub(super) fn joins_of<'a>(plan: &'a Plan, start: &str) -> BTreeSet<&'a str> {
     let is_join = |name: &&str| matches!(plan.nodes.get(*name).map(|node| &node.work), Some(Work::Join(_)));
     branch(plan, start).into_iter().filter(is_join).collect()
 }
@@ -208,7 +199,7 @@ fn branches_again(plan: &Plan, start: &str, join: &str) -> bool {
 fn endless(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
     let layers: Vec<_> = plan.policy.iter().cloned().collect();
     let Ok(resolved) = resolve(&layers, Preset::Workflow) else { return };
-    let worst = bounds(&plan.graph, &Limits::of(&resolved.policy, &plan.graph));
+    let worst = bounds(&plan.graph, &plan.limits(&resolved.policy));
     if worst.transitions.value().is_some() {
         return;
     }

@@ -1,15 +1,21 @@
 //! Workflow files: what they say, what is wrong with them, and the graph that the governor sees.
 
 mod check;
+mod describe;
+mod names;
 mod node;
 mod read;
+mod schema;
 pub mod spec;
+mod tools;
 
 pub use node::{Common, Node, Work};
 pub use read::read;
+pub use schema::json_schema;
+pub(crate) use tools::declared;
 
-use flyball::graph::Workflow;
-use flyball::policy::Layer;
+use flyball::graph::{Limits, Workflow};
+use flyball::policy::{Layer, Policy};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +32,8 @@ pub struct Plan {
     pub name: String,
     /// What it is for.
     pub goal: Option<String>,
+    /// More about it, for people.
+    pub description: Option<String>,
     /// The folder of its file.
     pub folder: PathBuf,
     /// Where it begins.
@@ -48,6 +56,8 @@ pub struct Plan {
     pub risk: Option<Value>,
     /// Where its tools and commands work.
     pub workspace: Option<spec::Workspace>,
+    /// Labels that its sessions begin with.
+    pub labels: serde_json::Map<String, Value>,
     /// Words for people in place of the built-in ones, by key.
     pub texts: BTreeMap<String, String>,
     /// Values that templates may use.
@@ -59,6 +69,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What a policy holds its sessions to. At `done` and `failed` nobody has a turn any more.
+    #[must_use]
+    pub fn limits(&self, policy: &Policy) -> Limits {
+        let mut limits = Limits::of(policy, &self.graph);
+        for end in [DONE, FAILED] {
+            limits.node_turns.insert(end.to_owned(), Some(0));
+        }
+        limits
+    }
+
     /// Whether anything in it checks the work.
     #[must_use]
     pub fn uses_gates(&self) -> bool {

@@ -3,6 +3,8 @@
 use super::spec::{
     Agent, Collect, Command, Confirm, Decide, Gate, Human, Join, Next, Retry, Route, Say, Span, Tool,
 };
+use super::{DONE, FAILED};
+use crate::engine::Status;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -66,6 +68,31 @@ impl Work {
     #[must_use]
     pub const fn may_rerun(&self) -> bool {
         !matches!(self, Work::Command(_) | Work::Tool(_))
+    }
+
+    /// How a visit may go when the node does not say itself where to go.
+    #[must_use]
+    pub fn may_end(&self) -> Vec<Status> {
+        use Status::{Failure, PartialSuccess, Success, Unclear};
+        match self {
+            Work::Command(command) => {
+                let partial = (!command.partial.is_empty()).then_some(PartialSuccess);
+                let unclear = (!command.unclear.is_empty()).then_some(Unclear);
+                [Success, Failure].into_iter().chain(partial).chain(unclear).collect()
+            }
+            Work::Agent(_) | Work::Confirm(_) | Work::Collect(_) => {
+                vec![Success, Failure, PartialSuccess, Unclear]
+            }
+            Work::Decide(_) => vec![Failure, Unclear],
+            Work::Gate(_) => vec![Success, Failure, Unclear],
+            Work::Tool(_) | Work::Human(_) => vec![Success, Failure],
+            Work::Join(join) => {
+                let late = join.timeout.is_some().then_some(PartialSuccess);
+                [Success, Failure].into_iter().chain(late).collect()
+            }
+            Work::Say(_) => vec![Success],
+            Work::Route(_) => Vec::new(),
+        }
     }
 }
 
@@ -133,30 +160,62 @@ pub struct Node {
 }
 
 impl Node {
-    /// All nodes it may lead to, `done` and `failed` included, each once, in the order of the file.
+    /// All nodes that the file leads it to, `done` and `failed` included, each once, in the order of the file.
     #[must_use]
     pub fn targets(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        let mut add = |name: &str| {
-            if !all.iter().any(|known| known == name) {
-                all.push(name.to_owned());
-            }
-        };
-        self.common.ways().flat_map(|(_, next)| next.names()).for_each(&mut add);
+        self.common.ways().flat_map(|(_, next)| next.names()).for_each(|name| add(&mut all, name));
         match &self.work {
-            Work::Decide(decide) => decide.allowed_destinations.iter().for_each(|name| add(name)),
+            Work::Decide(decide) => decide.allowed_destinations.iter().for_each(|name| add(&mut all, name)),
             Work::Route(route) => {
-                route.rules.iter().for_each(|rule| add(&rule.to));
-                add(&route.otherwise);
+                route.rules.iter().for_each(|rule| add(&mut all, &rule.to));
+                add(&mut all, &route.otherwise);
             }
             _ => {}
         }
         all
     }
 
+    /// All nodes it may lead to, also where the file says nothing: `done` after a success, `failed` after the rest.
+    #[must_use]
+    pub fn leads_to(&self) -> Vec<String> {
+        let mut all = self.targets();
+        for status in self.work.may_end() {
+            self.way(status).names().into_iter().for_each(|name| add(&mut all, name));
+        }
+        all
+    }
+
+    /// Where an outcome leads.
+    #[must_use]
+    pub fn way(&self, status: Status) -> Next {
+        let common = &self.common;
+        let own = match status {
+            Status::Success => &common.on_success,
+            Status::Failure => &common.on_failure,
+            Status::PartialSuccess => &common.on_partial_success,
+            Status::Unclear => &common.on_unclear,
+        };
+        // Partial success without a way of its own is a success that needs a look; unclear is none.
+        let near = match status {
+            Status::PartialSuccess => common.on_success.as_ref(),
+            Status::Unclear => common.on_failure.as_ref(),
+            Status::Success | Status::Failure => None,
+        };
+        let end = if status == Status::Success { DONE } else { FAILED };
+        let found = own.as_ref().or(common.next.as_ref()).or(near);
+        found.cloned().unwrap_or_else(|| Next::One(end.to_owned()))
+    }
+
     /// Whether a step that was cut off may be run again.
     #[must_use]
     pub fn may_rerun(&self) -> bool {
         self.common.rerun.unwrap_or_else(|| self.work.may_rerun())
+    }
+}
+
+fn add(all: &mut Vec<String>, name: &str) {
+    if !all.iter().any(|known| known == name) {
+        all.push(name.to_owned());
     }
 }

@@ -1,17 +1,18 @@
 //! From the text of a workflow file to a plan, with the place of everything that is wrong.
 
 use super::node::{Common, Node, Work};
+use super::spec::Signal;
 use super::{Plan, check};
 use crate::fail::Failure;
 use flyball::graph::Workflow;
-use flyball::policy::{Format, Layer, Origin, PolicyErrors, parse};
+use flyball::policy::{Code, Format, Layer, Origin, PolicyError, PolicyErrors, parse};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The keys of the file itself.
-const KEYS: [&str; 19] = [
+pub(super) const KEYS: [&str; 18] = [
     "version",
     "name",
     "goal",
@@ -24,7 +25,6 @@ const KEYS: [&str; 19] = [
     "risk",
     "policy",
     "nodes",
-    "edges",
     "texts",
     "vars",
     "reviewer",
@@ -44,7 +44,7 @@ impl Source<'_> {
     pub(super) fn wrong(&self, path: &[&str], code: &str, what: impl Into<String>, advice: &str) -> Failure {
         let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         let place = self.layer.places.find(&path).map_or_else(
-            || self.file.to_owned(),
+            || format!("{}:1:1", self.file),
             |place| format!("{}:{}:{}", self.file, place.line, place.column),
         );
         Failure::new(code, what, advice).at(place)
@@ -76,83 +76,131 @@ impl Source<'_> {
 pub fn read(text: &str, file: &str, folder: &Path) -> Result<Plan, Vec<Failure>> {
     let layer = parse(text, Format::guess(file, text), file).map_err(|errors| syntax(&errors))?;
     let source = Source { layer: &layer, file };
-    let plan = plan(&source, folder).map_err(|failure| vec![failure])?;
+    let plan = plan(&source, folder)?;
     let wrong = check::all(&source, &plan);
     if wrong.is_empty() { Ok(plan) } else { Err(wrong) }
 }
 
 fn syntax(errors: &PolicyErrors) -> Vec<Failure> {
-    let tell = |error: &flyball::policy::PolicyError| {
-        let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
-        Failure::new("workflow_syntax", error.what.clone(), error.help.clone())
-            .at(format!("{}{line}", error.file))
+    let tell = |error: &PolicyError| {
+        let number = |number: Option<u32>| number.map_or_else(String::new, |number| format!(":{number}"));
+        let place = format!("{}{}{}", error.file, number(error.line), number(error.column));
+        let twice = error.code == Code::DuplicateKey;
+        let code = if twice { "workflow_duplicate_key" } else { "workflow_syntax" };
+        Failure::new(code, error.what.clone(), error.help.clone()).at(place)
     };
     errors.iter().map(tell).collect()
 }
 
-fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Failure> {
-    let Value::Object(mut map) = source.layer.tree.clone() else {
-        return Err(source.wrong(&[], "workflow_wrong_type", "a workflow is a map", "begin with `nodes:`"));
-    };
-    if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        let what = format!("`{key}` is not a key of a workflow");
-        return Err(source.wrong(&[key], "workflow_unknown_key", what, "remove it, or correct its spelling"));
+/// Keeps what could be read; what could not is told at the end, together.
+struct Gathered<'a> {
+    source: &'a Source<'a>,
+    map: Map<String, Value>,
+    wrong: Vec<Failure>,
+}
+
+impl Gathered<'_> {
+    fn keep<T>(&mut self, read: Result<T, Failure>) -> Option<T> {
+        read.map_err(|failure| self.wrong.push(failure)).ok()
     }
-    let nodes = nodes(source, map.remove("nodes").unwrap_or_default())?;
-    let first = nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-    let start: Option<String> = part(source, &mut map, "start")?;
-    let signals: Vec<super::spec::Signal> = signals(source, map.remove("signals").unwrap_or_default())?;
-    let graph = graph(&nodes, &signals);
-    let mut by_name = BTreeMap::new();
-    for (at, node) in nodes.into_iter().enumerate() {
-        let name = node.name.clone();
-        if by_name.insert(name.clone(), node).is_some() {
-            let what = format!("node '{name}' is there twice");
-            let advice = "remove one of the two, or rename it";
-            return Err(source.wrong(&["nodes", &at.to_string()], "workflow_duplicate_node", what, advice));
+
+    /// The part under a key; its default if it is not there or cannot be read.
+    fn part<T: DeserializeOwned + Default>(&mut self, key: &str) -> T {
+        match self.map.remove(key) {
+            None | Some(Value::Null) => T::default(),
+            Some(value) => {
+                let read = self.source.take(&[key], value);
+                self.keep(read).unwrap_or_default()
+            }
         }
     }
-    let stem = Path::new(source.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
-    Ok(Plan {
-        name: part::<Option<String>>(source, &mut map, "name")?.unwrap_or_else(|| stem.to_owned()),
-        goal: part(source, &mut map, "goal")?,
-        folder: folder.to_path_buf(),
-        start: start.unwrap_or(first),
-        nodes: by_name,
-        graph,
-        policy: source.layer.below(&["policy"], Origin::Workflow { name: source.file.to_owned() }),
-        providers: part::<Option<_>>(source, &mut map, "providers")?.unwrap_or_default(),
-        tools: part::<Option<_>>(source, &mut map, "tools")?.unwrap_or_default(),
-        gates: part::<Option<_>>(source, &mut map, "gates")?.unwrap_or_default(),
-        signals,
-        risk: part(source, &mut map, "risk")?,
-        workspace: part(source, &mut map, "workspace")?,
-        texts: part::<Option<_>>(source, &mut map, "texts")?.unwrap_or_default(),
-        vars: part::<Option<_>>(source, &mut map, "vars")?.unwrap_or_default(),
-        reviewer: part(source, &mut map, "reviewer")?,
-        fallback_provider: part(source, &mut map, "fallback_provider")?,
-    })
-}
 
-fn part<T: DeserializeOwned>(
-    source: &Source<'_>,
-    map: &mut Map<String, Value>,
-    key: &str,
-) -> Result<T, Failure> {
-    source.take(&[key], map.remove(key).unwrap_or_default())
-}
-
-/// Nodes are a list of maps with a `name`, or a map by name.
-fn nodes(source: &Source<'_>, value: Value) -> Result<Vec<Node>, Failure> {
-    let empty = || {
-        let advice = "write `nodes:` as a list, each with `name` and `kind`";
-        source.wrong(&["nodes"], "workflow_no_nodes", "the workflow has no nodes", advice)
-    };
-    let Value::Array(list) = value else { return Err(empty()) };
-    if list.is_empty() {
-        return Err(empty());
+    fn unknown_keys(&mut self) {
+        for key in self.map.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+            let what = format!("`{key}` is not a key of a workflow");
+            let advice = match key.as_str() {
+                "edges" => "where a node leads is said by the node itself: `next`, `on_success`, `on_failure`".to_owned(),
+                _ => format!("remove it, or correct its spelling; the keys are {}", KEYS.join(", ")),
+            };
+            self.wrong.push(self.source.wrong(&[key], "workflow_unknown_key", what, &advice));
+        }
     }
-    list.into_iter().enumerate().map(|(at, value)| node(source, at, value)).collect()
+
+    fn version(&mut self) {
+        if self.map.remove("version").is_some_and(|version| version != json!(1)) {
+            let what = "this version of workflow files is not known";
+            self.wrong.push(self.source.wrong(&["version"], "workflow_version", what, "write `version: 1`"));
+        }
+    }
+}
+
+fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
+    let Value::Object(map) = source.layer.tree.clone() else {
+        let (what, advice) = ("a workflow is a map", "begin with `nodes:`");
+        return Err(vec![source.wrong(&[], "workflow_wrong_type", what, advice)]);
+    };
+    let mut file = Gathered { source, map, wrong: Vec::new() };
+    file.unknown_keys();
+    file.version();
+    let nodes = nodes(&mut file);
+    let signals = signals(&mut file);
+    let first = nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+    let stem = Path::new(source.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
+    let start = file.part::<Option<String>>("start").unwrap_or(first);
+    let plan = Plan {
+        name: file.part::<Option<String>>("name").unwrap_or_else(|| stem.to_owned()),
+        goal: file.part("goal"),
+        description: file.part("description"),
+        folder: folder.to_path_buf(),
+        graph: graph(&start, &nodes, &signals),
+        start,
+        nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
+        policy: source.layer.below(&["policy"], Origin::Workflow { name: source.file.to_owned() }),
+        providers: file.part("providers"),
+        tools: file.part("tools"),
+        gates: file.part("gates"),
+        signals,
+        risk: file.part("risk"),
+        workspace: file.part("workspace"),
+        labels: file.part("labels"),
+        texts: file.part("texts"),
+        vars: file.part("vars"),
+        reviewer: file.part("reviewer"),
+        fallback_provider: file.part("fallback_provider"),
+    };
+    if file.wrong.is_empty() { Ok(plan) } else { Err(file.wrong) }
+}
+
+/// Nodes are a list of maps, each with a `name` of its own and a `kind`.
+fn nodes(file: &mut Gathered<'_>) -> Vec<Node> {
+    let list = match file.map.remove("nodes") {
+        Some(Value::Array(list)) if !list.is_empty() => list,
+        None | Some(Value::Array(_) | Value::Null) => {
+            let advice = "write `nodes:` as a list, each with `name` and `kind`";
+            let what = "the workflow has no nodes";
+            file.wrong.push(file.source.wrong(&["nodes"], "workflow_no_nodes", what, advice));
+            return Vec::new();
+        }
+        Some(_) => {
+            let advice = "write `nodes:` as a list: `- {name: …, kind: …}`";
+            let what = "`nodes` is not a list";
+            file.wrong.push(file.source.wrong(&["nodes"], "workflow_wrong_type", what, advice));
+            return Vec::new();
+        }
+    };
+    let mut nodes: Vec<Node> = Vec::new();
+    for (at, value) in list.into_iter().enumerate() {
+        let read = node(file.source, at, value);
+        let Some(node) = file.keep(read) else { continue };
+        if nodes.iter().any(|known| known.name == node.name) {
+            let what = format!("node '{}' is there twice", node.name);
+            let (place, advice) = (["nodes", &at.to_string()], "remove one of the two, or rename it");
+            file.wrong.push(file.source.wrong(&place, "workflow_duplicate_node", what, advice));
+        } else {
+            nodes.push(node);
+        }
+    }
+    nodes
 }
 
 fn node(source: &Source<'_>, at: usize, value: Value) -> Result<Node, Failure> {
@@ -165,12 +213,8 @@ fn node(source: &Source<'_>, at: usize, value: Value) -> Result<Node, Failure> {
     let name: String = match map.remove("name").or_else(|| map.remove("id")) {
         Some(name) => source.take(&["nodes", &at, "name"], name)?,
         None => {
-            return Err(source.wrong(
-                &path,
-                "workflow_missing_key",
-                "this node has no name",
-                "write name: …",
-            ));
+            let (what, advice) = ("this node has no name", "write name: …");
+            return Err(source.wrong(&path, "workflow_missing_name", what, advice));
         }
     };
     if [super::DONE, super::FAILED].contains(&name.as_str()) || name.is_empty() {
@@ -192,15 +236,6 @@ fn node(source: &Source<'_>, at: usize, value: Value) -> Result<Node, Failure> {
         }
     }
     let common: Common = source.take(&path, Value::Object(common))?;
-    if common.deadline.as_ref().is_some_and(|span| span.millis().is_none()) {
-        let advice = "write 90s, 10m, 4h, or milliseconds";
-        return Err(source.wrong(
-            &["nodes", &at, "deadline"],
-            "workflow_wrong_type",
-            "this is no length of time",
-            advice,
-        ));
-    }
     let work = work(source, &path, &name, &kind, Value::Object(map))?;
     Ok(Node { name, work, common })
 }
@@ -229,23 +264,38 @@ fn work(source: &Source<'_>, path: &[&str], name: &str, kind: &str, rest: Value)
 }
 
 /// Signals are names, or maps that say how they are measured.
-fn signals(source: &Source<'_>, value: Value) -> Result<Vec<super::spec::Signal>, Failure> {
-    let Value::Array(list) = value else { return Ok(Vec::new()) };
-    let read = |(at, value): (usize, Value)| {
+fn signals(file: &mut Gathered<'_>) -> Vec<Signal> {
+    let list: Vec<Value> = file.part("signals");
+    let mut signals = Vec::new();
+    for (at, value) in list.into_iter().enumerate() {
         let value = match value {
-            Value::String(name) => serde_json::json!({ "name": name }),
+            Value::String(name) => json!({ "name": name }),
             other => other,
         };
-        source.take(&["signals", &at.to_string()], value)
-    };
-    list.into_iter().enumerate().map(read).collect()
+        let read = file.source.take(&["signals", &at.to_string()], value);
+        signals.extend(file.keep(read));
+    }
+    signals
 }
 
-fn graph(nodes: &[Node], signals: &[super::spec::Signal]) -> Workflow {
-    let mut names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+/// The graph that the governor sees: what can be reached from the start, which stands first, so that loops are counted
+/// from there. A reviewer that is only called when a loop stalls is no part of it.
+fn graph(start: &str, nodes: &[Node], signals: &[Signal]) -> Workflow {
+    let mut reached: BTreeSet<String> = BTreeSet::new();
+    let mut open = vec![start.to_owned()];
+    while let Some(name) = open.pop() {
+        if reached.insert(name.clone())
+            && let Some(node) = nodes.iter().find(|node| node.name == name)
+        {
+            open.extend(node.leads_to());
+        }
+    }
+    let of_run = |node: &&Node| reached.contains(&node.name);
+    let mut names: Vec<String> = nodes.iter().filter(of_run).map(|node| node.name.clone()).collect();
+    names.sort_by_key(|name| name != start);
     let mut edges = Vec::new();
-    for node in nodes {
-        for to in node.targets() {
+    for node in nodes.iter().filter(of_run) {
+        for to in node.leads_to() {
             if [super::DONE, super::FAILED].contains(&to.as_str()) && !names.contains(&to) {
                 names.push(to.clone());
             }

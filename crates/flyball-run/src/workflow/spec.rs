@@ -1,13 +1,14 @@
 //! What a workflow file may say, kind by kind. Unknown keys are refused.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A length of time: `90s`, `10m`, `4h`, or milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Span {
     /// Milliseconds.
     Millis(u64),
@@ -36,9 +37,23 @@ impl Span {
     }
 }
 
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let span = match Value::deserialize(deserializer)? {
+            Value::String(text) => Some(Span::Text(text)),
+            Value::Number(number) => number.as_u64().map(Span::Millis),
+            _ => None,
+        };
+        // What is no length of time would be no limit.
+        span.filter(|span| span.millis().is_some()).ok_or_else(|| {
+            D::Error::custom("this is no length of time: write 250ms, 90s, 10m, 4h or a number of milliseconds")
+        })
+    }
+}
+
 /// A program to run: a list of arguments, or a line for the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write a line for the shell, or a list of words")]
 pub enum Line {
     /// A line for `sh -c`.
     Shell(String),
@@ -48,7 +63,7 @@ pub enum Line {
 
 /// Where to go: one node, or several at once.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write the name of a node, `done`, `failed`, or a list of nodes")]
 pub enum Next {
     /// One node, or `done`, or `failed`.
     One(String),
@@ -358,7 +373,7 @@ pub struct Signal {
 
 /// The workspace: a folder, or a copy of one for each run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields, expecting = "write a folder, or {copy: a folder}")]
 pub enum Workspace {
     /// A folder, seen from the workflow file.
     Folder(String),

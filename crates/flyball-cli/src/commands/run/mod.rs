@@ -6,25 +6,23 @@ mod lines;
 use crate::args::{PolicyArgs, Resume, Run as RunArgs, StoreArgs};
 use crate::clock;
 use crate::deliver::Deliveries;
-use crate::fail::{Complaint, Exit, Failure};
+use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::store;
-use flyball::policy::{JournalPolicy, Origin};
-use flyball::{Event, PolicySource, Preset};
+use crate::workflow;
+use flyball::policy::JournalPolicy;
+use flyball::{Event, PolicySource};
 use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Which};
 use flyball_run::engine::{Asker, Book, CutOff, End, Run, Surroundings};
 use flyball_run::process::Cancel;
-use flyball_run::workflow::{Plan, read};
+use flyball_run::workflow::Plan;
 use lines::Lines;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs::{File, TryLockError};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that is looked for in a folder.
-const FILE: &str = "workflow.yaml";
 /// How many names are looked at to find a free one.
 const KNOWN: usize = 100_000;
 
@@ -68,6 +66,7 @@ pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
     let address = store::address(&args.store)?;
     let desk = address.open()?;
     let session = match &args.session {
+        // One that was claimed and never began is as good as none.
         Some(name) if desk.load(name)?.is_some_and(|loaded| loaded.head.seq > 0) => {
             let what = format!("there is a session '{name}' already");
             let advice = format!("take it up again with `flyball resume {name}`, or choose another name");
@@ -157,7 +156,6 @@ fn walk(
     desk: Option<&dyn Desk>,
 ) -> Result<Exit, Failure> {
     std::fs::create_dir_all(files)?;
-    let _alone = alone(files, &order.session)?;
     let cancel = Cancel::new();
     let stop = cancel.clone();
     // A second run in one process has its handler already; nothing else can be wrong with it.
@@ -175,30 +173,10 @@ fn walk(
     };
     lines.begin(&order.session)?;
     let run = Run::new(plan, &order.session, around)?;
-    let end = run.go(&machine())?;
+    let holder = format!("process {} since {}", std::process::id(), clock::now().unwrap_or_default());
+    let end = run.go(&holder)?;
     ending::tell(&order.session, &end, &lines, desk, order.store, order.json)?;
     Ok(exit_of(&end))
-}
-
-/// Makes sure that no other process of this machine is at the session. The system gives the lock back when a process
-/// dies, however it dies, so that a run that was killed can be taken up at once.
-fn alone(files: &Path, session: &str) -> Result<File, Failure> {
-    let lock = File::create(files.join("lock"))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            let what = format!("session '{session}' is being run by another process");
-            let advice = "watch it with `flyball status`, or wait until that process is gone";
-            Err(Failure::new("run_elsewhere", "", what, advice))
-        }
-        Err(TryLockError::Error(error)) => Err(error.into()),
-    }
-}
-
-/// Who holds a session in the store: this machine; its processes sort it out among themselves.
-fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("machine {}", name.trim())
 }
 
 fn exit_of(end: &End) -> Exit {
@@ -217,7 +195,7 @@ fn clock() -> flyball_run::engine::Clock {
 }
 
 fn workflow_file(path: &Path) -> Result<PathBuf, Failure> {
-    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    let file = workflow::file(path);
     std::path::absolute(&file).map_err(|error| {
         Failure::new("cannot_read", file.display().to_string(), error.to_string(), "check the path")
     })
@@ -226,26 +204,12 @@ fn workflow_file(path: &Path) -> Result<PathBuf, Failure> {
 fn plan(file: &Path) -> Result<Plan, Failure> {
     let text = load::read(file)?;
     let shown = file.strip_prefix(std::env::current_dir()?).unwrap_or(file).display().to_string();
-    let folder = file.parent().unwrap_or_else(|| Path::new("."));
-    read(&text, &shown, folder).map_err(|wrong| {
-        let complaint = |failure: flyball_run::Failure| Complaint {
-            code: failure.code,
-            place: failure.place,
-            what: failure.what,
-            advice: failure.advice,
-        };
-        Failure { complaints: wrong.into_iter().map(complaint).collect() }
-    })
+    workflow::plan(&text, &shown, file)
 }
 
-/// The policy of a run: the project's, then the workflow's own, then the environment and the command line.
+/// The policy of a run.
 fn source(plan: &Plan, args: &PolicyArgs) -> Result<PolicySource, Failure> {
-    let (mut layers, preset) = load::layers(args, Preset::Workflow)?;
-    if let Some(own) = &plan.policy {
-        let above = |origin: &Origin| matches!(origin, Origin::Environment { .. } | Origin::CommandLine);
-        let at = layers.iter().position(|layer| above(&layer.origin)).unwrap_or(layers.len());
-        layers.insert(at, own.clone());
-    }
+    let (layers, preset) = load::layers_of_run(plan.policy.as_ref(), args)?;
     let source = PolicySource::new(layers, preset)?;
     // A run is taken up again from its events: they are kept whole.
     let journal = JournalPolicy { payload: None, ..source.base().journal.clone() };

@@ -1,0 +1,92 @@
+//! A loop that has stalled: what the policy's `on_stall` does about it before a person is needed.
+
+use super::stop::Stop;
+use super::walk::Walk;
+use flyball::policy::OnStall;
+use flyball::{Decision, Event, Kind, Severity, Trip};
+use serde_json::json;
+use std::sync::Arc;
+
+impl Walk {
+    /// If a loop has stalled, does about it what the policy says; then the walk may go on. Nobody but a person may do
+    /// so twice.
+    pub(super) fn handle(&mut self, stop: Stop) -> Result<(), Stop> {
+        let Stop::Halted(decision) = &stop else { return Err(stop) };
+        let Some(trip) = stalled(decision).cloned() else { return Err(stop) };
+        let first = !std::mem::replace(&mut self.stalls_handled, true);
+        let on_stall = self.world.book.policy().on_stall;
+        match on_stall {
+            OnStall::RetryWithNewProvider if first && self.change_provider() => {
+                self.release(&trip, "retry_with_new_provider")
+            }
+            OnStall::SpawnReviewer if first && self.world.plan.reviewer.is_some() => {
+                // Below a session that is halted nobody works, so it is released first.
+                self.release(&trip, "spawn_reviewer")?;
+                self.call_reviewer(&trip)
+            }
+            OnStall::SwitchToInteractive if self.ask_for_advice(&trip)? => {
+                self.release(&trip, "switch_to_interactive")
+            }
+            _ => Err(stop),
+        }
+    }
+
+    fn change_provider(&mut self) -> bool {
+        let Some(fallback) = self.world.plan.fallback_provider.clone() else { return false };
+        self.world.watcher.note(&format!("the loop has stalled; '{fallback}' takes over"));
+        self.provider = Some(fallback);
+        true
+    }
+
+    /// Lets the reviewer's node look, in a session of its own; templates have its words as `{{NAME.output}}`.
+    fn call_reviewer(&mut self, trip: &Trip) -> Result<(), Stop> {
+        let world = Arc::clone(&self.world);
+        let reviewer = world.plan.reviewer.as_ref().and_then(|name| world.plan.nodes.get(name));
+        let Some(reviewer) = reviewer else { return Ok(()) };
+        world.watcher.note(&format!("the loop has stalled; '{}' looks at it", reviewer.name));
+        let mut review = self.child("reviewer")?;
+        review.vars.set("stall", json!(trip.message));
+        let outcome = review.visit(reviewer)?;
+        review.end(outcome.status.as_str())?;
+        self.vars.visited(&reviewer.name, &outcome);
+        // It has drawn on the budget of this session.
+        self.lane.look_again();
+        Ok(())
+    }
+
+    /// A person at the terminal, or one who has sent something since, says how to go on: `{{advice}}` in templates.
+    fn ask_for_advice(&mut self, trip: &Trip) -> Result<bool, Stop> {
+        let asker = Arc::clone(&self.world.asker);
+        let question = format!("The loop has stalled: {}. What should be done differently?", trip.message);
+        match self.lane.listen(&question, asker.as_ref()) {
+            Ok(past) => {
+                let Kind::UserMessage { text, .. } = past.event.kind else { return Ok(false) };
+                self.vars.set("advice", json!(text));
+                Ok(true)
+            }
+            Err(Stop::Asks(_)) => Ok(false),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// What the policy does in a person's place, bounded as a person's release is, and recorded as its own.
+    fn release(&mut self, trip: &Trip, by: &str) -> Result<(), Stop> {
+        let kind = Kind::HumanReleased {
+            guard: Some(trip.guard.clone()),
+            trip: None,
+            mode: flyball::ReleaseMode::default(),
+            n: None,
+            by: Some(format!("policy: on_stall {by}")),
+            why: Some("the policy says what to do when a loop stalls".to_owned()),
+        };
+        self.lane.record(Event::new("", kind)).map(drop)
+    }
+}
+
+/// The trip of a loop that has stalled, if nothing else halted it: a budget is not extended by the back door.
+fn stalled(decision: &Decision) -> Option<&Trip> {
+    let mut halts = decision.trips.iter().filter(|trip| trip.severity == Severity::Halt);
+    let is_stall = |trip: &&Trip| ["stall", "oscillation"].contains(&trip.guard.as_str());
+    let first = halts.next().filter(is_stall)?;
+    halts.all(|trip| is_stall(&trip)).then_some(first)
+}
