@@ -4,7 +4,8 @@ mod desk;
 mod run;
 
 pub(crate) use desk::{
-    Doctor, DoctorStep, List, Mode, Outbox, Prune, Release, Reply, Send, Status, Step, Stop, StoreArgs, Who,
+    Doctor, DoctorStep, List, Mode, Outbox, Prune, Release, Reply, Send, Status, Step, Stop, StoreArgs, Top,
+    Who,
 };
 
 pub(crate) use run::{Resume, Run};
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Show what goes on in the store, or in one session, and what waits for a person.
     Status(Status),
+    /// Watch all sessions of the store, those that need a person first.
+    Top(Top),
     /// List sessions: all, or those that are blocked, that wait for a yes, or that struggle.
     List(List),
     /// Let a session that was stopped go on, within bounds; who and why are recorded.

@@ -2,9 +2,10 @@
 
 use crate::fail::Failure;
 use crate::input::Lines;
+use crate::paint::{Style, paint_out};
 use crate::words::line;
 use flyball::policy::Policy;
-use flyball::{Event, Kind};
+use flyball::{Check, Event, Kind, Trip};
 use flyball_journal::{Desk, Record};
 use serde::Serialize;
 use serde_json::Value;
@@ -35,6 +36,38 @@ struct Cursor {
     lines: Vec<Line>,
     /// Calls that are shown and have not ended: call id to place in `lines`.
     open: BTreeMap<String, usize>,
+}
+
+/// What a trip rests on, one line each: what was counted, what was measured, the events themselves.
+pub(crate) fn told(trip: &Trip, lines: &[Line]) -> Vec<String> {
+    let evidence = &trip.evidence;
+    let allowed = if trip.limit > 0 { format!(", allowed {}", trip.limit) } else { String::new() };
+    let scope = trip.scope.iter().filter(|(_, value)| !value.is_empty());
+    let scope: Vec<String> = scope.map(|(key, value)| format!("{key} {value}")).collect();
+    let scope = if scope.is_empty() { String::new() } else { format!(" ({})", scope.join(", ")) };
+    let mut all = vec![format!("guard {}, counted {}{allowed}{scope}", trip.guard, trip.count)];
+    if let (Some(period), Some(repeats)) = (evidence.period, evidence.repeats)
+        && period > 1
+    {
+        all.push(format!("a block of {period} stands {repeats} times in a row"));
+    }
+    if !evidence.trend.is_empty() {
+        let values: Vec<String> = evidence.trend.iter().map(i64::to_string).collect();
+        all.push(format!("measured: {}", values.join(" → ")));
+    }
+    if !evidence.names.is_empty() {
+        all.push(format!("still failing: {}", evidence.names.join(", ")));
+    }
+    if !evidence.trail.is_empty() {
+        all.push(format!("the way: {}", evidence.trail.join(" → ")));
+    }
+    for line in lines {
+        all.push(format!("event {:<5} {}", line.seq, line.text));
+        if let Some(result) = &line.result {
+            all.push(format!("            {} {}", paint_out(Style::Dim, "→"), paint_out(Style::Dim, result)));
+        }
+    }
+    all
 }
 
 /// Fetches the events with these numbers, by session.
@@ -132,6 +165,19 @@ fn describe(event: &Event) -> String {
             let output = output.as_deref().map(short).unwrap_or_default();
             format!("turn of {} ends: {output}", event.node.as_deref().unwrap_or("the agent"))
         }
+        Kind::Progress { .. } => measured(event),
+        Kind::GateChecked { checks, .. } => {
+            let word = |check: &Check| match (check.passed, check.details.first()) {
+                (true, _) => format!("{} passed", check.name),
+                (false, Some(first)) => format!("{} failed ({first})", check.name),
+                (false, None) => format!("{} failed", check.name),
+            };
+            let told: Vec<String> = checks.iter().filter(|check| !check.skipped).map(word).collect();
+            short(&format!(
+                "checks: {}",
+                if told.is_empty() { "none ran".to_owned() } else { told.join(", ") }
+            ))
+        }
         _ => {
             let whole = event.to_json();
             let mut fields: Vec<String> = Vec::new();
@@ -144,6 +190,29 @@ fn describe(event: &Event) -> String {
             short(&format!("{kind} {}", fields.join(", ")))
         }
     }
+}
+
+/// What was measured of a signal, and after whom.
+fn measured(event: &Event) -> String {
+    let Kind::Progress { signal, content, hash, value, failing, done, total } = &event.kind else {
+        return String::new();
+    };
+    let found = if let Some(failing) = failing {
+        match failing.len() {
+            0 => "nothing fails".to_owned(),
+            count => format!("{count} failing: {}", failing.join(", ")),
+        }
+    } else if let Some(done) = done {
+        format!("{done} done{}", total.map(|total| format!(" of {total}")).unwrap_or_default())
+    } else if let Some(value) = value {
+        value.to_string()
+    } else if let Some(hash) = hash {
+        format!("contents {hash}")
+    } else {
+        content.clone().unwrap_or_default()
+    };
+    let node = event.node.as_ref().map(|node| format!(" after {node}")).unwrap_or_default();
+    short(&format!("{signal}{node}: {found}"))
 }
 
 fn plain(value: &Value) -> String {

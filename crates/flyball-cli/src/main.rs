@@ -8,10 +8,14 @@ mod evidence;
 mod fail;
 mod input;
 mod load;
+mod meaning;
 mod paint;
+mod screen;
 mod store;
 mod story;
 mod telling;
+mod trend;
+mod whereabouts;
 mod words;
 mod workflow;
 
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         Command::Graph(args) => commands::graph::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Release(args) => commands::answer::release(&args),
         Command::Approve(args) => commands::answer::approve(&args),

@@ -2,7 +2,7 @@
 //!
 //! Commands that only look never make a store; what is not there is said.
 
-use crate::args::{StoreArgs, Who};
+use crate::args::{PolicyArgs, StoreArgs, Who};
 use crate::fail::Failure;
 use crate::load;
 use crate::words::{line, typed};
@@ -117,12 +117,16 @@ pub(crate) fn for_name(args: &StoreArgs, name: &Path) -> Result<Arc<dyn Desk>, F
     Ok(desk)
 }
 
-/// A recorder over the store that a person means, under the policy that the session was last decided under: a person's
-/// word must not change the rules. Only a policy named on the command line does.
+/// A recorder over the store that a person means, for a session of it.
 pub(crate) fn recorder(who: &Who, session: &str) -> Result<Recorder, Failure> {
-    let desk = open(&who.store)?;
-    let own = load::source(&who.policy, Preset::Agent)?;
-    let named = who.policy.policy.is_some() || who.policy.preset.is_some() || !who.policy.set.is_empty();
+    under(open(&who.store)?, &who.policy, session)
+}
+
+/// A recorder under the policy that the session was last decided under: a person's word must not change the rules, and
+/// what is shown is what was decided with. Only a policy named on the command line does.
+pub(crate) fn under(desk: Arc<dyn Desk>, policy: &PolicyArgs, session: &str) -> Result<Recorder, Failure> {
+    let own = load::source(policy, Preset::Agent)?;
+    let named = policy.policy.is_some() || policy.preset.is_some() || !policy.set.is_empty();
     let kept = if named { None } else { kept(desk.as_ref(), session)? };
     let source = kept.map_or_else(|| own.clone(), |kept| kept.with_journal(&own.base().journal));
     Ok(Recorder::new(desk, source, RecorderOptions::default()))
@@ -130,8 +134,15 @@ pub(crate) fn recorder(who: &Who, session: &str) -> Result<Recorder, Failure> {
 
 /// The policy that a session was last decided under.
 fn kept(desk: &dyn Desk, session: &str) -> Result<Option<PolicySource>, Failure> {
-    let Some(loaded) = desk.load(session)? else { return Ok(None) };
-    let Some(text) = desk.policy(&loaded.head.policy)? else { return Ok(None) };
+    match desk.load(session)? {
+        Some(loaded) => policy(desk, &loaded.head.policy),
+        None => Ok(None),
+    }
+}
+
+/// The policy that is kept under a digest.
+pub(crate) fn policy(desk: &dyn Desk, digest: &str) -> Result<Option<PolicySource>, Failure> {
+    let Some(text) = desk.policy(digest)? else { return Ok(None) };
     Ok(Some(PolicySource::from_json(&text).map_err(|error| Failure::at("", &error))?))
 }
 

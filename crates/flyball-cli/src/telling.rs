@@ -1,7 +1,9 @@
 //! What a person must know of a session to act: the plan that waits, and the command to type next.
 
 use crate::args::StoreArgs;
+use crate::fail::Failure;
 use crate::paint::{Style, paint_out};
+use crate::whereabouts::{question, run_of};
 use crate::words::{ago, line, moment, typed};
 use flyball::{State, Status};
 use flyball_journal::{Desk, PendingRow, StoreError};
@@ -96,28 +98,41 @@ pub(crate) fn print_steps(out: &mut impl Write, steps: &[Value]) -> std::io::Res
     Ok(())
 }
 
-/// What to type next, the likeliest first.
-pub(crate) fn next(session: &str, state: &State, plan: Option<&Plan>, now: u64) -> Vec<String> {
+/// What to type next, the likeliest first. A run is told to go on; others go on by themselves.
+pub(crate) fn next(
+    desk: &dyn Desk,
+    session: &str,
+    state: &State,
+    plan: Option<&Plan>,
+) -> Result<Vec<String>, Failure> {
     let name = typed(session);
-    match state.status() {
-        Status::AwaitingConfirmation => {
-            let by = plan.and_then(|plan| plan.requester.as_deref());
-            let by = by.map_or_else(String::new, |by| format!(" --by {}", typed(by)));
-            if plan.is_some_and(|plan| plan.late(now) || plan.tampered.is_some()) {
-                return vec![format!("flyball deny {name}{by}")];
-            }
-            vec![format!("flyball approve {name}{by}"), format!("flyball deny {name}{by}")]
-        }
+    let resume = run_of(desk, session)?.map(|run| format!("flyball resume {}", typed(&run.session)));
+    Ok(match state.status() {
+        Status::AwaitingConfirmation => answers(&name, plan, desk.now()?),
         Status::Blocked | Status::Halted => {
             let guard = state.standing().stopped_by.map(|(guard, _)| format!(" --guard {}", typed(guard)));
             let release = format!("flyball release {name}{} --why \"…\"", guard.unwrap_or_default());
-            vec![release, format!("flyball explain {name}")]
+            let explain = format!("flyball explain {name}");
+            [Some(release), resume, Some(explain)].into_iter().flatten().collect()
         }
         Status::Running => {
-            vec![format!("flyball explain {name}"), format!("flyball stop {name} --why \"…\"")]
+            let asks = question(desk, session, state.seq())?;
+            let first = asks.map(|_| format!("flyball send {name} \"…\"")).or(resume);
+            let others = [format!("flyball explain {name}"), format!("flyball stop {name} --why \"…\"")];
+            first.into_iter().chain(others).collect()
         }
         Status::Ended => vec![format!("flyball explain {name}")],
+    })
+}
+
+/// How the plan that waits can be answered.
+fn answers(name: &str, plan: Option<&Plan>, now: u64) -> Vec<String> {
+    let by = plan.and_then(|plan| plan.requester.as_deref());
+    let by = by.map_or_else(String::new, |by| format!(" --by {}", typed(by)));
+    if plan.is_some_and(|plan| plan.late(now) || plan.tampered.is_some()) {
+        return vec![format!("flyball deny {name}{by}")];
     }
+    vec![format!("flyball approve {name}{by}"), format!("flyball deny {name}{by}")]
 }
 
 /// Prints what to type next, for the store that was named on the command line.
@@ -127,7 +142,16 @@ pub(crate) fn print_next(
     store: &StoreArgs,
 ) -> std::io::Result<()> {
     for (at, command) in commands.iter().enumerate() {
-        writeln!(out, "{} {}", if at == 0 { "Next:" } else { "  or:" }, whole(command, store))?;
+        // A run that was released must still be told to go on.
+        let then = at == 1 && command.starts_with("flyball resume ");
+        let word = if at == 0 {
+            "Next:"
+        } else if then {
+            "then:"
+        } else {
+            "  or:"
+        };
+        writeln!(out, "{word} {}", whole(command, store))?;
     }
     Ok(())
 }

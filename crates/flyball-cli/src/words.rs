@@ -1,6 +1,7 @@
 //! Times, ages, amounts and names as a person reads and types them.
 
 use jiff::Timestamp;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Units of a span of time, the longest first: milliseconds, the letter that is typed, the word that is shown.
 const UNITS: [(u64, char, &str); 5] = [
@@ -20,6 +21,28 @@ pub(crate) fn span(ms: u64) -> String {
         }
     }
     "less than a second".to_owned()
+}
+
+/// A span of time in as few letters as a column has room for: `7s`, `5m`, `2h`, `3d`.
+pub(crate) fn brief(ms: u64) -> String {
+    for (unit, letter, _) in UNITS {
+        if letter != 'w' && ms >= unit {
+            return format!("{}{letter}", ms / unit);
+        }
+    }
+    "0s".to_owned()
+}
+
+/// A span of time as a clock counts it: `0:07`, `12:30`, `4:00:00`.
+pub(crate) fn counted(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// How long a step took: `0.4s`, `12.0s`, then as a clock counts it.
+pub(crate) fn took(ms: u64) -> String {
+    if ms < 60_000 { format!("{}.{}s", ms / 1000, ms % 1000 / 100) } else { counted(ms) }
 }
 
 /// How long ago something was, or how far ahead it lies.
@@ -75,6 +98,64 @@ fn tricky(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// What a program printed, one line of it: without colours and without what a carriage return has wiped out.
+pub(crate) fn printed(text: &str, most: usize) -> String {
+    let shown = text.trim_end_matches(['\r', '\n']).rsplit('\r').next().unwrap_or_default();
+    let mut plain = String::with_capacity(shown.len());
+    let mut chars = shown.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' && chars.next_if_eq(&'[').is_some() {
+            // An escape sequence ends with its first letter.
+            while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
+        } else {
+            plain.push(c);
+        }
+    }
+    line(&plain, most)
+}
+
+/// How many columns of a terminal a text takes.
+pub(crate) fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// A text cut so that it takes no more columns of a terminal than this.
+pub(crate) fn fitted(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut left = most.saturating_sub(1);
+    let mut short: String = text
+        .chars()
+        .take_while(|c| {
+            let wide = c.width().unwrap_or(0);
+            let fits = wide <= left;
+            left = left.saturating_sub(wide);
+            fits
+        })
+        .collect();
+    if most > 0 {
+        short.push('…');
+    }
+    short
+}
+
+/// The end of a text, if it takes more columns of a terminal than this.
+pub(crate) fn ending(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let (mut wide, mut from) = (1, text.len());
+    for (at, c) in text.char_indices().rev() {
+        wide += c.width().unwrap_or(0);
+        if wide > most {
+            break;
+        }
+        from = at;
+    }
+    format!("…{}", text.get(from..).unwrap_or_default())
+}
+
 /// A name as it must be typed in a shell.
 pub(crate) fn typed(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
@@ -86,7 +167,7 @@ pub(crate) fn typed(name: &str) -> String {
 
 /// Rows with a heading, each column as wide as its widest entry; the last one is not filled up.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let width = |text: &str| text.chars().count();
+    let width = columns;
     let mut widths: Vec<usize> = heading.iter().map(|text| width(text)).collect();
     for row in rows {
         for (most, cell) in widths.iter_mut().zip(row) {
@@ -110,7 +191,7 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
 mod tests {
     //! Ages, spans and names, and what is not one.
 
-    use super::{age, ago, line, span, typed};
+    use super::{age, ago, brief, columns, counted, ending, fitted, line, printed, span, took, typed};
 
     #[test]
     fn ages_are_read_and_nonsense_is_not() {
@@ -128,6 +209,25 @@ mod tests {
         assert_eq!(span(60_000), "1 minute");
         assert_eq!(ago(0, 7_200_000), "2 hours ago");
         assert_eq!(ago(10_000, 0), "in 10 seconds");
+    }
+
+    #[test]
+    fn short_times_fit_into_columns_and_gauges() {
+        assert_eq!([brief(0), brief(7_900), brief(7_200_000), brief(864_000_000)], ["0s", "7s", "2h", "10d"]);
+        assert_eq!([counted(7_000), counted(750_000), counted(14_400_000)], ["0:07", "12:30", "4:00:00"]);
+        assert_eq!([took(94), took(1_469), took(60_000)], ["0.0s", "1.4s", "1:00"]);
+    }
+
+    #[test]
+    fn output_is_shown_without_its_colours_and_fits() {
+        assert_eq!(printed("\u{1b}[1;31merror\u{1b}[0m: no\r\n", 50), "error: no");
+        assert_eq!(printed("10 %\r50 %\r100 %\r", 50), "100 %");
+        assert_eq!([fitted("abcdef", 6), fitted("abcdefg", 6), fitted("x", 0)], ["abcdef", "abcde…", ""]);
+        assert_eq!(
+            [ending("abcdef", 6), ending("abcdefg", 6), ending("日本語", 5)],
+            ["abcdef", "…cdefg", "…本語"]
+        );
+        assert_eq!((fitted("日本語日本語", 6).as_str(), columns("日本語")), ("日本…", 6));
     }
 
     #[test]

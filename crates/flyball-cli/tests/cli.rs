@@ -18,7 +18,15 @@ mod commands;
 mod kit;
 #[path = "cli/people.rs"]
 mod people;
+#[path = "cli/pty.rs"]
+mod pty;
+#[path = "cli/runs.rs"]
+mod runs;
 #[path = "cli/shipped.rs"]
 mod shipped;
 #[path = "cli/store.rs"]
 mod store;
+#[path = "cli/terminal.rs"]
+mod terminal;
+#[path = "cli/top.rs"]
+mod top;

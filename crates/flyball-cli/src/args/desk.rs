@@ -55,6 +55,22 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
+/// `flyball top`.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print the table once and end; without a terminal it is printed once anyway.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Look at this many sessions at most, the ones that changed last.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print one JSON object for each session, and end.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What a release does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {

@@ -25,6 +25,8 @@ struct Word<'a> {
     state: State,
     policy: Policy,
     plan: Option<Plan>,
+    /// It is a run, and goes on with what is said at once.
+    walks_on: bool,
 }
 
 impl<'a> Word<'a> {
@@ -32,7 +34,7 @@ impl<'a> Word<'a> {
         let recorder = store::recorder(who, session)?;
         let (state, policy) = store::session(&recorder, session)?;
         let plan = Plan::of(recorder.journal().as_ref(), session, &state)?;
-        Ok(Word { session, who, recorder, by: person(by), state, policy, plan })
+        Ok(Word { session, who, recorder, by: person(by), state, policy, plan, walks_on: false })
     }
 
     /// Records an event, and takes the session as it is afterwards.
@@ -81,10 +83,21 @@ impl<'a> Word<'a> {
         })
     }
 
+    /// As [`Word::open`], for a word that a run goes on with.
+    fn to_a_run(who: &'a Who, session: &'a str, by: Option<&str>) -> Result<Self, Failure> {
+        let word = Word::open(who, session, by)?;
+        let walks_on = super::run::file_of(word.recorder.journal().as_ref(), session)?.is_some();
+        Ok(Word { walks_on, ..word })
+    }
+
     fn go_on(&self, out: &mut impl Write) -> Result<(), Failure> {
+        if self.walks_on {
+            // How it goes on is seen next.
+            return Ok(());
+        }
         let desk = self.recorder.journal().as_ref();
         let plan = Plan::of(desk, self.session, &self.state)?;
-        let mut commands = next(self.session, &self.state, plan.as_ref(), desk.now()?);
+        let mut commands = next(desk, self.session, &self.state, plan.as_ref())?;
         if self
             .plan
             .as_ref()
@@ -160,7 +173,7 @@ pub(crate) fn deny(args: &Reply) -> Result<Exit, Failure> {
 }
 
 fn reply(args: &Reply, value: &str) -> Result<Exit, Failure> {
-    let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
+    let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
     if word.plan.is_none() {
         return word.nothing("Nothing waits for an answer in this session; nothing was changed.");
     }
@@ -203,7 +216,7 @@ fn settled(word: &Word<'_>, decision: &Decision) -> Vec<String> {
 
 /// `flyball send`.
 pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
-    let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
+    let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
     if word.plan.is_some() {
         let decision = word.submit(json!({"type": "confirmation.answered", "text": args.text}))?;
         let means = word.halted(&decision).unwrap_or_else(|| settled(&word, &decision));

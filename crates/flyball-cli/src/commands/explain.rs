@@ -5,17 +5,18 @@
 
 use crate::args::Explain;
 use crate::commands::replay::fold;
-use crate::evidence::{Line, collect, each_record, fetch};
+use crate::evidence::{Line, collect, each_record, fetch, told};
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::meaning::{action, meaning, sentence};
 use crate::paint::{Style, paint_out};
 use crate::store;
 use crate::story::Story;
 use crate::telling::{Plan, next, print_next};
 use crate::words::{plural, typed};
 use flyball::{Decision, Preset, Report, Sessions, Status, Trip, Verdict};
-use flyball_journal::{Desk, Recorder, RecorderOptions, StoreError};
+use flyball_journal::{Desk, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -67,8 +68,7 @@ pub(crate) fn run(args: &Explain) -> Result<Exit, Failure> {
 }
 
 fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, Failure> {
-    let source = load::source(&args.policy, Preset::Agent)?;
-    let recorder = Recorder::new(desk, source, RecorderOptions::default());
+    let recorder = store::under(desk, &args.policy, name)?;
     let (state, policy) = store::session(&recorder, name)?;
     let desk = recorder.journal().as_ref();
     let mut case = Case { stored: true, ..Case::default() };
@@ -92,7 +92,7 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
     tell(&mut out, args.json, name, &case, &state.report(&policy), &lines)?;
     if !args.json {
         let plan = Plan::of(desk, name, &state)?;
-        let mut commands = next(name, &state, plan.as_ref(), desk.now()?);
+        let mut commands = next(desk, name, &state, plan.as_ref())?;
         commands.retain(|command| !command.starts_with("flyball explain"));
         commands.push(format!("flyball status {}", typed(name)));
         print_next(&mut out, &commands, &args.store)?;
@@ -186,7 +186,10 @@ fn print(
     if let Some(meaning) = meaning(&trip.reason) {
         writeln!(out, "  {meaning}")?;
     }
-    print_evidence(out, trip, lines)?;
+    writeln!(out, "\n{}", heading("Evidence"))?;
+    for text in told(trip, lines) {
+        writeln!(out, "  {text}")?;
+    }
     let notes = &case.story.notes;
     if notes.len() > 1 {
         writeln!(out, "\n{}", heading("How it came to that"))?;
@@ -211,49 +214,6 @@ fn print_pruned(out: &mut impl Write, case: &Case, report: &Report) -> std::io::
     Ok(())
 }
 
-fn print_evidence(out: &mut impl Write, trip: &Trip, lines: &[Line]) -> std::io::Result<()> {
-    writeln!(out, "\n{}", paint_out(Style::Strong, "Evidence"))?;
-    let limit = if trip.limit > 0 {
-        format!("counted {}, allowed {}", trip.count, trip.limit)
-    } else {
-        format!("counted {}", trip.count)
-    };
-    let scope: Vec<String> = trip
-        .scope
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(key, value)| format!("{key} {value}"))
-        .collect();
-    writeln!(
-        out,
-        "  guard {}, {limit}{}",
-        trip.guard,
-        if scope.is_empty() { String::new() } else { format!(" ({})", scope.join(", ")) }
-    )?;
-    if let (Some(period), Some(repeats)) = (trip.evidence.period, trip.evidence.repeats)
-        && period > 1
-    {
-        writeln!(out, "  a block of {period} stands {repeats} times in a row")?;
-    }
-    if !trip.evidence.trend.is_empty() {
-        let values: Vec<String> = trip.evidence.trend.iter().map(i64::to_string).collect();
-        writeln!(out, "  measured: {}", values.join(" → "))?;
-    }
-    if !trip.evidence.names.is_empty() {
-        writeln!(out, "  still failing: {}", trip.evidence.names.join(", "))?;
-    }
-    if !trip.evidence.trail.is_empty() {
-        writeln!(out, "  the way: {}", trip.evidence.trail.join(" → "))?;
-    }
-    for line in lines {
-        writeln!(out, "  event {:<5} {}", line.seq, line.text)?;
-        if let Some(result) = &line.result {
-            writeln!(out, "              {} {}", paint_out(Style::Dim, "→"), paint_out(Style::Dim, result))?;
-        }
-    }
-    Ok(())
-}
-
 fn print_advice(
     out: &mut impl Write,
     gravest: &Decision,
@@ -262,8 +222,9 @@ fn print_advice(
     stored: bool,
 ) -> std::io::Result<()> {
     writeln!(out, "\n{}", paint_out(Style::Strong, "What to do"))?;
-    for action in &trip.suggested_actions {
-        writeln!(out, "  - {}", action.replace('_', " "))?;
+    for name in &trip.suggested_actions {
+        let words = action(name).map_or_else(|| name.replace('_', " "), |words| format!("{words} ({name})"));
+        writeln!(out, "  - {words}")?;
     }
     if flyball::waits(report.status) && !stored {
         writeln!(
@@ -274,58 +235,4 @@ fn print_advice(
     }
     writeln!(out, "  To see which value it was compared with: flyball config --origin")?;
     writeln!(out)
-}
-
-/// A message as a sentence.
-fn sentence(message: &str) -> String {
-    let mut chars = message.chars();
-    let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
-    let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{}{end}", chars.as_str())
-}
-
-/// What a reason means, for somebody who sees it for the first time.
-fn meaning(reason: &str) -> Option<&'static str> {
-    Some(match reason {
-        "repetition_loop" => {
-            "The same call with the same arguments gives the same result; calling it again cannot help."
-        }
-        "cycle_detected" => {
-            "The same steps with the same results follow each other in the same order: it goes in a circle."
-        }
-        "recurrence" => {
-            "Calls whose answers are already known are made again, and nothing is changed in between."
-        }
-        "repeated_error" => "The same failure comes back; trying again in the same way will fail again.",
-        "consecutive_failures" | "error_rate" => "Most attempts fail; something basic is probably wrong.",
-        "stalled" | "no_progress" => "Work is done, but none of the signs of progress has moved.",
-        "oscillating" => "Two states take turns, so each step undoes the one before.",
-        "visit_limit" | "transition_limit" => {
-            "The workflow comes back to the same place more often than it should need to."
-        }
-        "max_runtime"
-        | "max_turns"
-        | "max_iterations"
-        | "max_tokens"
-        | "max_cost"
-        | "max_steps"
-        | "turn_timeout"
-        | "node_budget"
-        | "max_cycle_iterations" => "A budget is used up; a person may raise it.",
-        "validation_failure" => "The model's answers cannot be read; asking again has not helped.",
-        "retries_exhausted" => "An operation failed too often; it is switched off for a while.",
-        "quality_gate_exhausted" | "quality_gate_blocked" | "loop_thrashing" => {
-            "The work was declared done, but the checks say otherwise."
-        }
-        "confirmation_aborted" | "confirmation_expired" => {
-            "No clear yes was given in time, and giving up means no."
-        }
-        "repeated_question" => {
-            "The person was asked the same again and again; the answer does not get through."
-        }
-        "repeated_denial" => "Somebody said no, and the same was asked for again.",
-        "monologue" => "The agent repeats itself instead of doing something.",
-        "user_stop" => "A person stopped it.",
-        _ => return None,
-    })
 }

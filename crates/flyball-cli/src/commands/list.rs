@@ -111,11 +111,9 @@ fn last_change(at: u64, now: u64) -> String {
 }
 
 /// How many sessions are in which state, in words.
-pub(crate) fn counts(heads: &[Head]) -> Vec<(Status, usize)> {
+pub(crate) fn counts(states: &[Status]) -> Vec<(Status, usize)> {
     let all = [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted, Status::Ended];
-    all.into_iter()
-        .map(|status| (status, heads.iter().filter(|head| head.glance.status == status).count()))
-        .collect()
+    all.into_iter().map(|status| (status, states.iter().filter(|state| **state == status).count())).collect()
 }
 
 /// The counts as a sentence.

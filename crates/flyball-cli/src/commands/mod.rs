@@ -14,3 +14,4 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;
+pub(crate) mod top;

@@ -7,6 +7,8 @@ use crate::paint::{Style, paint_out};
 use crate::store;
 use crate::story::Story;
 use crate::telling::{Plan, next, print_next, whole};
+use crate::trend;
+use crate::whereabouts::Whereabouts;
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
 use flyball::{Decision, Report, State, Status, ToolUse, Verdict};
@@ -33,7 +35,8 @@ pub(crate) fn run(args: &Arguments) -> Result<Exit, Failure> {
 fn all(args: &Arguments) -> Result<Exit, Failure> {
     let desk = store::open(&args.who.store)?;
     let heads = list::heads(desk.as_ref(), &[Which::All], COUNTED)?;
-    let counts = counts(&heads);
+    let states: Vec<Status> = heads.iter().map(|head| head.glance.status).collect();
+    let counts = counts(&states);
     let waiting: Vec<&Head> =
         heads.iter().filter(|head| flyball::waits(head.glance.status)).take(SHOWN).collect();
     let mut out = std::io::stdout().lock();
@@ -97,7 +100,8 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let plan = Plan::of(desk, name, &state)?;
     let lately = lately(desk, name, head.seq)?;
     let now = desk.now()?;
-    let commands = next(name, &state, plan.as_ref(), now);
+    let commands = next(desk, name, &state, plan.as_ref())?;
+    let stands = Whereabouts::of(desk, name, &state)?;
     let off = head.glance.label.is_some() && !desk.handles(name)?.label;
     let mut out = std::io::stdout().lock();
     if args.who.json {
@@ -105,6 +109,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
         let whole = json!({"session": name, "state": report.status, "report": report, "pending": plan,
             "label": head.glance.label, "parent": head.glance.parent, "started": head.started,
             "updated": head.updated, "releases_ceiling": policy.releases.ceiling, "lately": lately,
+            "run": stands.as_ref().map(Whereabouts::as_json),
             "next": commands.iter().map(|command| whole(command, &args.who.store)).collect::<Vec<_>>()});
         writeln!(out, "{whole}")?;
         return Ok(Exit::Done);
@@ -119,6 +124,9 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     )?;
     if let Some(parent) = &head.glance.parent {
         writeln!(out, "  below session {}", line(parent, 100))?;
+    }
+    if let Some(stands) = stands.filter(|_| report.status != Status::Ended) {
+        stands.print(&mut out, &report)?;
     }
     print_why(&mut out, &state, &head, off)?;
     if let Some(plan) = &plan {
@@ -211,9 +219,8 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     if !visits.is_empty() {
         writeln!(out, "  visits: {}", line(&visits.join(", "), 300))?;
     }
-    for (name, values) in report.trends.iter().filter(|(_, values)| !values.is_empty()) {
-        let values: Vec<String> = values.iter().map(i64::to_string).collect();
-        writeln!(out, "  {} {}", line(name, 60), values.join(" → "))?;
+    for text in trend::all(report) {
+        writeln!(out, "  {}", line(&text, 200))?;
     }
     for (guard, used) in &report.releases {
         writeln!(out, "  {} released {used} of {} times", line(guard, 60), policy.releases.ceiling)?;

@@ -70,7 +70,7 @@ fn measure(turn: &mut Turn<'_>, names: &[String]) -> Result<Option<Report>, Stop
     let (session, node) = (turn.walk.lane.session(), &turn.node.name);
     let options = world.plan.gates.options();
     let report = gates::run(&wanted, &world.workspace, &options, &turn.walk.cancel, &mut |line| {
-        world.watcher.output(session, node, line.text);
+        world.watcher.output(session, node, &format!("{}\n", line.text));
     });
     let report = report.map_err(Failure::from)?;
     if report.is_cancelled() || report.verdict == Verdict::Unverified && turn.walk.cancel.is_cancelled() {

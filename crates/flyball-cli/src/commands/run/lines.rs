@@ -1,172 +1,274 @@
-//! What is said while a run goes on: one plain line for each thing that matters.
+//! What is said while a run goes on: finished steps as plain lines, and below them, in a terminal, what happens now.
 
+use super::so_far::SoFar;
+use super::steps;
+use super::view::{Moment, rows};
+use crate::clock;
+use crate::fail::Failure;
 use crate::paint::{Style, paint_out};
-use crate::words::line;
-use flyball::graph::{Loop, loops};
-use flyball::{Kind, Verdict};
+use crate::screen::{Screen, Size, is_live};
+use crate::words::{line, plural, span};
+use flyball::PolicySource;
+use flyball::policy::Policy;
+use flyball_journal::Door;
 use flyball_run::engine::{Past, Watcher};
-use flyball_run::workflow::Plan;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::json;
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// How much of an output is shown.
-const SHOWN: usize = 120;
+/// How often the live lines are drawn.
+const TICK: Duration = Duration::from_millis(100);
 
-/// Prints as the run goes.
+/// Tells a person, or a program, how a run goes.
 pub(crate) struct Lines {
-    json: bool,
-    loops: Vec<Loop>,
-    edges: BTreeMap<(String, String), String>,
+    shared: Arc<Shared>,
+    ticker: Mutex<Option<Ticker>>,
+}
+
+/// How it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A JSON object for each event.
+    Json,
+    /// Lines.
+    Plain,
+    /// Lines, and below them what happens now.
+    Live,
+}
+
+struct Shared {
+    form: Form,
+    door: Door,
     told: Mutex<Told>,
 }
 
-#[derive(Default)]
 struct Told {
-    /// Iterations of each loop.
-    rounds: BTreeMap<String, u64>,
-    /// The counts of each signal.
-    trends: BTreeMap<String, Vec<String>>,
-    /// The run was taken up again, and that was said.
+    so_far: SoFar,
+    screen: Screen,
+    tick: usize,
+    /// What is run and what limits it; said with the first event, because a run may not even begin.
+    header: Vec<String>,
+    /// Events of the past were seen, and that was not said yet.
     resumed: bool,
-    /// The last words for a person.
-    said: Option<String>,
+    stopping: bool,
+    /// Lines that wait until a person has answered.
+    held: Option<Vec<String>>,
+}
+
+/// Draws the live lines again and again.
+struct Ticker {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Lines {
-    pub(crate) fn new(plan: &Plan, json: bool) -> Self {
-        let edges =
-            plan.graph.edges.iter().map(|edge| ((edge.from.clone(), edge.to.clone()), edge.id.clone()));
-        Lines { json, loops: loops(&plan.graph), edges: edges.collect(), told: Mutex::default() }
+    /// For a run in a session, under a policy.
+    pub(crate) fn new(session: &str, source: PolicySource, json: bool) -> Result<Self, Failure> {
+        let door = Door::new(&source.base().journal).map_err(|error| Failure::at("", &error))?;
+        let form = match json {
+            true => Form::Json,
+            false if is_live() => Form::Live,
+            false => Form::Plain,
+        };
+        let told = Told {
+            so_far: SoFar::new(session, source),
+            screen: Screen::default(),
+            tick: 0,
+            header: Vec::new(),
+            resumed: false,
+            stopping: false,
+            held: None,
+        };
+        let shared = Arc::new(Shared { form, door, told: Mutex::new(told) });
+        Ok(Lines { shared, ticker: Mutex::new(None) })
     }
 
-    /// The first line.
-    pub(crate) fn begin(&self, session: &str) -> std::io::Result<()> {
-        if self.json {
-            return Ok(());
+    /// Gets ready to say what is run and what limits it; from now on the live lines are drawn.
+    pub(crate) fn begin(&self, session: &str, goal: Option<&str>, policy: &Policy) {
+        if self.shared.form == Form::Json {
+            return;
         }
-        writeln!(std::io::stdout().lock(), "{} {session}", paint_out(Style::Strong, "session"))
+        let goal = goal.map(|goal| format!(": {}", line(goal, 200))).unwrap_or_default();
+        let first = format!("{} {}{goal}", paint_out(Style::Strong, "session"), line(session, 200));
+        self.shared.told().header = vec![first, paint_out(Style::Dim, &limits(policy))];
+        if self.shared.form == Form::Live {
+            let (stop, stopped) = channel::<()>();
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::spawn(move || {
+                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
+                    shared.told().draw(&shared, &[]);
+                }
+            });
+            *self.ticker.lock().unwrap_or_else(PoisonError::into_inner) = Some(Ticker { stop, thread });
+        }
     }
 
+    /// Takes the live lines away; what is printed after this stays where it is.
+    pub(crate) fn finish(&self) {
+        let ticker = self.ticker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Ticker { stop, thread }) = ticker {
+            let _ = stop.send(());
+            // If drawing has failed there is nothing to take away.
+            let _ = thread.join();
+            self.shared.told().take_down();
+        }
+    }
+
+    /// The run was told to stop; it may take a moment until it does.
+    pub(crate) fn stopping(&self) {
+        let mut told = self.shared.told();
+        if !std::mem::replace(&mut told.stopping, true) && self.shared.form != Form::Json {
+            told.print(&self.shared, vec![paint_out(Style::Warn, "stopping: what is under way is ended")]);
+        }
+    }
+
+    /// Does something with the terminal alone: the live lines are away, and others wait.
+    pub(crate) fn aside<T>(&self, act: impl FnOnce() -> T) -> T {
+        {
+            let mut told = self.shared.told();
+            told.take_down();
+            told.held = Some(Vec::new());
+        }
+        let done = act();
+        let mut told = self.shared.told();
+        let held = told.held.take().unwrap_or_default();
+        told.print(&self.shared, held);
+        done
+    }
+
+    /// Looks at what is known of the run.
+    pub(super) fn so_far<T>(&self, look: impl FnOnce(&SoFar) -> T) -> T {
+        look(&self.shared.told().so_far)
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Shared {
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How a signal went, as `7 → 4 → 2`.
-    pub(crate) fn trends(&self) -> Vec<String> {
-        let told = self.told();
-        let shown = |(name, counts): (&String, &Vec<String>)| {
-            let word = if name == "tests" { "failing tests" } else { name.as_str() };
-            format!("{word} {}", counts.join(" → "))
-        };
-        told.trends.iter().map(shown).collect()
+    fn print(&self, lines: Vec<String>) {
+        self.told().print(self, lines);
     }
+}
 
-    /// `Loop 3/8` for each loop that went round.
-    pub(crate) fn rounds(&self, most: Option<u64>) -> Vec<String> {
-        let most = most.map_or_else(|| "∞".to_owned(), |most| most.to_string());
-        self.told().rounds.iter().map(|(id, count)| format!("Loop {count}/{most} ({id})")).collect()
-    }
-
-    fn print(&self, text: &str) {
-        if !self.json {
+impl Told {
+    /// Prints lines; those that come while a person is asked wait.
+    fn print(&mut self, shared: &Shared, lines: Vec<String>) {
+        if let Some(held) = &mut self.held {
+            held.extend(lines);
+            return;
+        }
+        if shared.form == Form::Live {
+            self.draw(shared, &lines);
+            return;
+        }
+        let mut out = std::io::stdout().lock();
+        for text in lines {
             // If nobody listens any more, the run goes on all the same.
-            let _ = writeln!(std::io::stdout().lock(), "{text}");
+            let _ = writeln!(out, "{text}");
         }
     }
 
-    fn moved(&self, from: &str, to: &str) -> String {
-        let edge = self.edges.get(&(from.to_owned(), to.to_owned()));
-        let mut text = format!("  {from} → {to}");
-        for found in self.loops.iter().filter(|found| edge.is_some_and(|edge| found.anchors.contains(edge))) {
-            let mut told = self.told();
-            let count = told.rounds.entry(found.id.clone()).or_insert(0);
-            *count += 1;
-            text.push_str(&format!("  {}", paint_out(Style::Dim, &format!("loop {count}"))));
+    fn draw(&mut self, shared: &Shared, above: &[String]) {
+        if self.held.is_some() || !self.header.is_empty() {
+            return;
         }
-        text
-    }
-
-    fn progress(&self, kind: &Kind) -> Option<String> {
-        let Kind::Progress { signal, value, failing, done, total, .. } = kind else { return None };
-        let shown = if let Some(failing) = failing {
-            failing.len().to_string()
-        } else if let Some(value) = value {
-            value.to_string()
-        } else if let (Some(done), Some(total)) = (done, total) {
-            format!("{done}/{total}")
-        } else {
-            return None;
+        self.tick += 1;
+        let moment = Moment {
+            so_far: &self.so_far,
+            now: clock::now().unwrap_or_default(),
+            tick: self.tick,
+            size: Size::now(),
+            stopping: self.stopping,
+            clean: &|text| shared.door.clean(text).into_owned(),
         };
-        let mut told = self.told();
-        let counts = told.trends.entry(signal.clone()).or_default();
-        counts.push(shown);
-        let word = if signal == "tests" { "failing tests" } else { signal };
-        Some(format!("  {word} {}", counts.join(" → ")))
+        let block = rows(&moment);
+        let _ = self.screen.draw(&mut std::io::stdout().lock(), moment.size, above, &block);
     }
 
-    fn event_line(&self, past: &Past) -> Option<String> {
-        let node = past.event.node.as_deref().unwrap_or_default();
-        match &past.event.kind {
-            Kind::TurnStarted {} => Some(paint_out(Style::Strong, node)),
-            Kind::TurnFinished { output, .. } => {
-                let outcome = past.event.extra.get("outcome").and_then(Value::as_str).unwrap_or_default();
-                let words = line(output.as_deref().unwrap_or_default(), SHOWN);
-                Some(format!("  {outcome}: {words}"))
-            }
-            Kind::TransitionRequested { from, to, .. } if past.decision.decision < Verdict::Block => {
-                Some(self.moved(from, to))
-            }
-            Kind::ToolRequested { tool, args, .. } => {
-                Some(format!("  {tool} {}", line(&args.to_string(), SHOWN)))
-            }
-            Kind::AssistantMessage { text, .. } if !text.is_empty() => {
-                Some(format!("  “{}”", line(text, SHOWN)))
-            }
-            kind @ Kind::Progress { .. } => self.progress(kind),
-            _ => None,
-        }
+    fn take_down(&mut self) {
+        let _ = self.screen.clear(&mut std::io::stdout().lock(), Size::now());
+    }
+
+    /// Where a run goes on that was taken up again.
+    fn resumed(&self) -> String {
+        let root = self.so_far.root();
+        let Some(report) = self.so_far.report(root) else { return "taken up again".to_owned() };
+        let node = report.node.as_deref().map(|node| format!(", at {}", line(node, 80))).unwrap_or_default();
+        let inside = |nodes: &[String]| report.node.as_ref().is_some_and(|node| nodes.contains(node));
+        let around = report.loops.iter().filter(|found| inside(&found.nodes));
+        let badges: String = around.map(|found| format!(", {}", found.badge)).collect();
+        format!("taken up again after {}{node}{badges}", plural(report.events, "event"))
     }
 }
 
 impl Watcher for Lines {
     fn event(&self, past: &Past, live: bool) {
-        for effect in past.decision.effects.iter().filter(|effect| effect.effect == "say") {
-            self.told().said = effect.fields.get("text").and_then(Value::as_str).map(str::to_owned);
-        }
-        if self.json {
+        let mut told = self.shared.told();
+        if self.shared.form == Form::Json {
+            told.so_far.take(past);
             if live {
                 let whole = json!({"event": past.event.to_json(), "decision": past.decision});
                 let _ = writeln!(std::io::stdout().lock(), "{whole}");
             }
             return;
         }
-        let text = self.event_line(past);
+        let header = std::mem::take(&mut told.header);
+        if !header.is_empty() {
+            told.print(&self.shared, header);
+        }
+        if live && std::mem::take(&mut told.resumed) {
+            let words = paint_out(Style::Dim, &told.resumed());
+            told.print(&self.shared, vec![words]);
+        }
+        let closed = told.so_far.take(past);
         if !live {
-            self.told().resumed = true;
+            told.resumed = true;
             return;
         }
-        if std::mem::take(&mut self.told().resumed) {
-            self.print(&paint_out(Style::Dim, "taken up again where it was"));
-        }
-        if let Some(text) = text {
-            self.print(&text);
-        }
-        for trip in &past.decision.trips {
-            let style = if past.decision.decision >= Verdict::Block { Style::Bad } else { Style::Warn };
-            let word = past.decision.decision.as_str();
-            self.print(&format!("  {} {}", paint_out(style, word), line(&trip.message, 300)));
-        }
-        for effect in past.decision.effects.iter().filter(|effect| effect.effect == "say") {
-            let words = effect.fields.get("text").and_then(Value::as_str).unwrap_or_default();
-            self.print(&format!("  “{}”", line(words, 600)));
-        }
+        let lines = steps::lines(past, &told.so_far, &closed);
+        told.print(&self.shared, lines);
     }
 
-    fn output(&self, _session: &str, _node: &str, _text: &str) {}
+    fn output(&self, session: &str, _node: &str, text: &str) {
+        if self.shared.form == Form::Live {
+            // It is shown with the next tick: a program may print faster than anybody reads.
+            self.shared.told().so_far.printed(session, text);
+        }
+    }
 
     fn note(&self, text: &str) {
-        self.print(&paint_out(Style::Dim, &format!("  {text}")));
+        if self.shared.form != Form::Json {
+            self.shared.print(vec![paint_out(Style::Dim, &format!("  {}", line(text, 400)))]);
+        }
     }
+}
+
+/// What stops a run at the latest, in one line.
+fn limits(policy: &Policy) -> String {
+    let budgets = &policy.budgets;
+    if !budgets.mode.is_on() {
+        return "  limits: none, the budgets are switched off".to_owned();
+    }
+    let some = |limit: Option<u64>, show: &dyn Fn(u64) -> String| limit.map(show);
+    let parts = [
+        some(budgets.loops.iterations, &|limit| format!("{} of a loop", plural(limit, "iteration"))),
+        some(budgets.session.runtime_ms, &|limit| format!("{} at work", span(limit))),
+        some(budgets.turn.timeout_ms, &|limit| format!("{} a turn", span(limit))),
+        some(budgets.session.turns, &|limit| plural(limit, "turn")),
+        some(budgets.session.tokens, &|limit| plural(limit, "token")),
+        some(budgets.session.cost_micro_usd, &crate::words::dollars),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("  limits: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })
 }

@@ -1,7 +1,15 @@
 //! `flyball run` and `flyball resume`: a workflow to its end, a halt, or a question to a person.
 
+mod asker;
 mod ending;
+mod gauges;
 mod lines;
+mod page;
+mod raise;
+mod so_far;
+mod steps;
+mod tail;
+mod view;
 
 use crate::args::{PolicyArgs, Resume, Run as RunArgs, StoreArgs};
 use crate::clock;
@@ -10,16 +18,17 @@ use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::store;
 use crate::workflow;
+use ending::Ending;
 use flyball::policy::JournalPolicy;
 use flyball::{Event, PolicySource};
 use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Which};
-use flyball_run::engine::{Asker, Book, CutOff, End, Run, Surroundings};
+use flyball_run::engine::{Book, CutOff, End, Run, Surroundings};
 use flyball_run::process::Cancel;
 use flyball_run::workflow::Plan;
+use flyball_run::workflow::spec::Workspace;
 use lines::Lines;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,9 +65,10 @@ pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
             json: args.json,
             cut_off: CutOff::Ask,
         };
-        let book = Book::bare(source(&plan, &args.policy)?, clock());
+        let source = source(&plan, &args.policy)?;
+        let book = Book::bare(source.clone(), clock());
         let files = std::env::temp_dir().join(format!("flyball-run-{}", std::process::id()));
-        let exit = walk(&order, plan, Arc::new(book), &files, None);
+        let exit = walk(&order, plan, (Arc::new(book), source), &files, None);
         // Nothing is kept, and what cannot be removed is in the system's own folder for such things.
         let _ = std::fs::remove_dir_all(&files);
         return exit;
@@ -140,10 +150,10 @@ pub(crate) fn go_on(
 fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -> Result<Exit, Failure> {
     let files = files(address, &order.session)?;
     let source = source(&plan, order.policy)?;
-    let recorder = Recorder::new(Arc::clone(&desk), source, RecorderOptions::default());
+    let recorder = Recorder::new(Arc::clone(&desk), source.clone(), RecorderOptions::default());
     let deliveries = Deliveries::start(&recorder);
     let book = Arc::new(Book::kept(recorder, clock())?);
-    let exit = walk(order, plan, book, &files, Some(desk.as_ref()));
+    let exit = walk(order, plan, (book, source), &files, Some(desk.as_ref()));
     deliveries.finish();
     exit
 }
@@ -151,32 +161,50 @@ fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -
 fn walk(
     order: &Order<'_>,
     plan: Plan,
-    book: Arc<Book>,
+    (book, source): (Arc<Book>, PolicySource),
     files: &Path,
     desk: Option<&dyn Desk>,
 ) -> Result<Exit, Failure> {
     std::fs::create_dir_all(files)?;
     let cancel = Cancel::new();
-    let stop = cancel.clone();
+    let lines = Arc::new(Lines::new(&order.session, source, order.json)?);
+    let (stop, told) = (cancel.clone(), Arc::downgrade(&lines));
     // A second run in one process has its handler already; nothing else can be wrong with it.
-    let _ = ctrlc::set_handler(move || stop.cancel());
-    let lines = Arc::new(Lines::new(&plan, order.json));
+    let _ = ctrlc::set_handler(move || {
+        stop.cancel();
+        if let Some(lines) = told.upgrade() {
+            lines.stopping();
+        }
+    });
     let around = Surroundings {
-        book,
         watcher: Arc::clone(&lines) as Arc<dyn flyball_run::engine::Watcher>,
-        asker: asker(order.json),
+        asker: asker::asker(order.json, &lines, &cancel),
+        book: Arc::clone(&book),
         cancel,
         files: files.to_owned(),
         env: Arc::new(|name| std::env::var(name).ok()),
         cut_off: order.cut_off,
         origin: Some(order.file.clone()),
     };
-    lines.begin(&order.session)?;
+    let (goal, workspace) = (plan.goal.clone(), workspace(&plan, files));
     let run = Run::new(plan, &order.session, around)?;
+    lines.begin(&order.session, goal.as_deref(), book.policy());
     let holder = format!("process {} since {}", std::process::id(), clock::now().unwrap_or_default());
-    let end = run.go(&holder)?;
-    ending::tell(&order.session, &end, &lines, desk, order.store, order.json)?;
+    let end = run.go(&holder);
+    lines.finish();
+    let end = end?;
+    let (session, store, json) = (&order.session, order.store, order.json);
+    ending::tell(&Ending { session, end: &end, lines: &lines, desk, store, workspace: &workspace, json })?;
     Ok(exit_of(&end))
+}
+
+/// The folder that the nodes of a run work in.
+fn workspace(plan: &Plan, files: &Path) -> PathBuf {
+    match &plan.workspace {
+        None => plan.folder.clone(),
+        Some(Workspace::Folder(folder)) => plan.folder.join(folder),
+        Some(Workspace::Copy { .. }) => files.join("workspace"),
+    }
 }
 
 fn exit_of(end: &End) -> Exit {
@@ -217,7 +245,7 @@ fn source(plan: &Plan, args: &PolicyArgs) -> Result<PolicySource, Failure> {
 }
 
 /// The workflow file that a session was started from.
-fn file_of(desk: &dyn Desk, session: &str) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn file_of(desk: &dyn Desk, session: &str) -> Result<Option<PathBuf>, Failure> {
     let first = desk.records(session, 1, 1)?.pop();
     let event = first.and_then(|record| Event::from_json(&record.text).ok());
     let file = event.and_then(|event| event.extra.get("file").and_then(Value::as_str).map(PathBuf::from));
@@ -242,32 +270,4 @@ fn files(address: &Address, session: &str) -> Result<PathBuf, Failure> {
         .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
         .collect();
     Ok(std::path::absolute(base.join("runs").join(safe))?)
-}
-
-/// A person at the terminal, if one is there.
-fn asker(json: bool) -> Arc<dyn Asker> {
-    let there = !json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if there { Arc::new(AtTerminal) } else { Arc::new(Nobody) }
-}
-
-struct Nobody;
-
-impl Asker for Nobody {
-    fn ask(&self, _session: &str, _question: &str) -> Option<String> {
-        None
-    }
-}
-
-struct AtTerminal;
-
-impl Asker for AtTerminal {
-    fn ask(&self, _session: &str, question: &str) -> Option<String> {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{question}").ok()?;
-        write!(out, "> ").ok()?;
-        out.flush().ok()?;
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned())
-    }
 }

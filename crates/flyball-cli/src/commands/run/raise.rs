@@ -1,0 +1,121 @@
+//! Which value of the policy has stopped a run, and a larger one to go on with.
+
+use flyball::{BudgetUse, Trip};
+
+/// `KEY=VALUE` for `--set`, twice what was allowed; nothing if no single value of the policy is behind a trip.
+pub(super) fn raised(trip: &Trip) -> Option<String> {
+    if let Some(budget) = &trip.budget {
+        return of_budget(budget);
+    }
+    let more = trip.limit.max(1).saturating_mul(2);
+    // The value of the node or edge itself: it counts whatever is written above it.
+    let (room, key, name) = match trip.guard.as_str() {
+        "visits" => ("nodes", "max_visits", trip.scope.get("node")?),
+        "transitions" if trip.suggested_actions.iter().any(|action| action == "raise_max_transitions") => {
+            ("edges", "max_transitions", trip.scope.get("edge")?)
+        }
+        _ => return None,
+    };
+    (!name.contains('"')).then(|| format!("{room}.\"{name}\".{key}={more}"))
+}
+
+fn of_budget(budget: &BudgetUse) -> Option<String> {
+    // A child draws on the budget of the session above it.
+    let scope = if budget.scope == "tree" { "session" } else { budget.scope.as_str() };
+    let more = budget.limit.max(1).saturating_mul(2);
+    let seconds = || format!("{}s", more.div_ceil(1000));
+    let (name, value) = match budget.name.as_str() {
+        "runtime_ms" => ("runtime", seconds()),
+        "wall_ms" => ("wall", seconds()),
+        "timeout_ms" => ("timeout", seconds()),
+        "cost_micro_usd" => ("cost_usd", format!("{}.{:02}", more / 1_000_000, more % 1_000_000 / 10_000)),
+        name @ ("turns" | "iterations" | "tokens" | "transitions" | "tool_calls") => (name, more.to_string()),
+        _ => return None,
+    };
+    Some(format!("budgets.{scope}.{name}={value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every budget's key is one that the policy knows.
+
+    use super::raised;
+    use flyball::policy::{from_set, resolve};
+    use flyball::{BudgetUse, Decision, Preset, Trip};
+
+    fn trip(guard: &str, scope: (&str, &str), budget: Option<(&str, &str)>) -> Trip {
+        let text = format!(
+            r#"{{"guard":"{guard}","reason":"x","halt_reason":null,"severity":"halt","scope":{{"{}":"{}"}},"count":9,
+                "limit":8,"message":"","evidence":{{"events":[]}},"suggested_actions":["raise_max_transitions"]}}"#,
+            scope.0, scope.1
+        );
+        let mut trip: Trip = serde_json::from_str(&text).expect("a trip");
+        trip.budget = budget.map(|(scope, name)| BudgetUse {
+            scope: scope.to_owned(),
+            name: name.to_owned(),
+            limit: 90_000,
+            used: 90_001,
+        });
+        trip
+    }
+
+    /// The suggestion, if it is a policy.
+    fn valid(trip: &Trip) -> String {
+        let set = raised(trip).unwrap_or_else(|| panic!("{trip:?}"));
+        let layer = from_set(std::slice::from_ref(&set)).unwrap_or_else(|_| panic!("{set}"));
+        assert!(resolve(&[layer], Preset::Workflow).is_ok(), "{set}");
+        set
+    }
+
+    #[test]
+    fn every_suggestion_is_a_policy() {
+        for (scope, names) in [
+            (
+                "session",
+                &["runtime_ms", "wall_ms", "tokens", "cost_micro_usd", "turns", "iterations", "tool_calls"][..],
+            ),
+            ("tree", &["tokens", "cost_micro_usd"]),
+            ("turn", &["timeout_ms", "tokens"]),
+            ("node", &["turns", "runtime_ms"]),
+            ("loop", &["iterations", "runtime_ms", "cost_micro_usd"]),
+            ("message", &["transitions", "tool_calls"]),
+        ] {
+            for name in names {
+                valid(&trip("budget", ("x", ""), Some((scope, name))));
+            }
+        }
+        let loops = trip("budget", ("loop", "loop-1"), Some(("loop", "iterations")));
+        assert_eq!(valid(&loops), "budgets.loop.iterations=180000");
+        assert_eq!(valid(&trip("visits", ("node", "fix it"), None)), r#"nodes."fix it".max_visits=16"#);
+        assert_eq!(
+            valid(&trip("transitions", ("edge", "fix->test"), None)),
+            r#"edges."fix->test".max_transitions=16"#
+        );
+        assert_eq!(raised(&trip("stall", ("loop", "loop-1"), None)), None);
+    }
+
+    #[test]
+    fn every_budget_of_the_recorded_histories_can_be_raised() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/guards");
+        let mut count = 0;
+        for guard in ["budget", "visits", "transitions"] {
+            let text = std::fs::read_to_string(fixtures.join(format!("{guard}.decisions.jsonl")))
+                .expect("a fixture");
+            for line in text.lines() {
+                let decision: Decision = serde_json::from_str(line).expect("a decision");
+                for trip in decision
+                    .trips
+                    .iter()
+                    .filter(|trip| trip.guard == guard && trip.severity >= flyball::Severity::Block)
+                {
+                    // What a halted session is answered with repeats the reason, not the value.
+                    if trip.budget.is_some() || trip.limit > 0 && guard != "budget" {
+                        valid(trip);
+                        count += 1;
+                    }
+                }
+            }
+        }
+        assert!(count > 3, "{count}");
+    }
+}

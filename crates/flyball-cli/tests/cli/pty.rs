@@ -1,0 +1,197 @@
+//! A terminal of our own: the real binary in a pseudo terminal, and what its screen shows.
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Nothing here takes anywhere near as long.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The binary in a terminal.
+pub(crate) struct Terminal {
+    child: Child,
+    master: File,
+    /// Kept open, so that the terminal is there when the process is gone.
+    slave: Option<File>,
+    pieces: Receiver<Vec<u8>>,
+    text: Vec<u8>,
+    columns: usize,
+}
+
+/// What was seen.
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    /// Everything that was written, as it was written.
+    pub(crate) text: String,
+    /// The screen after each update of the live lines.
+    pub(crate) frames: Vec<String>,
+    /// The screen at the end, with everything that has scrolled away.
+    pub(crate) screen: String,
+    /// See [`Terminal::is_as_usual`].
+    pub(crate) as_usual: bool,
+}
+
+impl Terminal {
+    /// Starts `flyball` in a folder, in a terminal of this size.
+    pub(crate) fn start(
+        folder: &Path,
+        args: &[&str],
+        env: &[(&str, &str)],
+        (columns, rows): (u16, u16),
+    ) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo terminal");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("a size");
+        let name = ptsname(&master, Vec::new()).expect("a name");
+        let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+        let slave = File::options().read(true).write(true).open(path).expect("the other end");
+        let end = || Stdio::from(slave.try_clone().expect("a second handle"));
+        let child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+            .args(args)
+            .current_dir(folder)
+            .env_clear()
+            .envs([("PATH", std::env::var("PATH").unwrap_or_default().as_str()), ("TERM", "xterm")])
+            .envs(env.iter().copied())
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .expect("the binary starts");
+        let master = File::from(master);
+        let mut reader = master.try_clone().expect("a second handle");
+        let (give, pieces) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // When everybody has closed their end, reading fails.
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if give.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal {
+            child,
+            master,
+            slave: Some(slave),
+            pieces,
+            text: Vec::new(),
+            columns: usize::from(columns),
+        }
+    }
+
+    /// Waits until this was written.
+    pub(crate) fn wait_for(&mut self, words: &str) {
+        let begun = Instant::now();
+        while !String::from_utf8_lossy(&self.text).contains(words) {
+            let left = DEADLINE.saturating_sub(begun.elapsed());
+            match self.pieces.recv_timeout(left) {
+                Ok(piece) => self.text.extend(piece),
+                Err(_) => panic!("{words:?} never came: {}", String::from_utf8_lossy(&self.text)),
+            }
+        }
+    }
+
+    /// Types something.
+    pub(crate) fn enter(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).expect("typed");
+    }
+
+    /// What Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("a signal");
+    }
+
+    /// Whether keys are shown and come line by line, as in a terminal that nobody has changed.
+    pub(crate) fn is_as_usual(&self) -> bool {
+        let modes = tcgetattr(&self.master).expect("its modes").local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+
+    /// Waits for the end.
+    pub(crate) fn end(mut self) -> Ended {
+        let begun = Instant::now();
+        let code = loop {
+            if let Ok(piece) = self.pieces.recv_timeout(Duration::from_millis(20)) {
+                self.text.extend(piece);
+            } else if let Some(status) = self.child.try_wait().expect("a status") {
+                break status.code().expect("an exit code, not a signal");
+            }
+            if begun.elapsed() > DEADLINE {
+                let _ = self.child.kill();
+                panic!("it did not end: {}", String::from_utf8_lossy(&self.text));
+            }
+        };
+        let as_usual = self.is_as_usual();
+        // With nobody at the other end, what was written is read to its end.
+        drop(self.slave.take());
+        self.text.extend(self.pieces.iter().flatten());
+        let text = String::from_utf8(self.text).expect("UTF-8");
+        let (frames, screen) = shown(&text, self.columns);
+        Ended { code, text, frames, screen, as_usual }
+    }
+}
+
+/// What a terminal shows of a text, after every update and at the end.
+fn shown(text: &str, columns: usize) -> (Vec<String>, String) {
+    let mut lines: Vec<Vec<char>> = vec![Vec::new()];
+    let (mut row, mut column) = (0_usize, 0_usize);
+    let mut frames = Vec::new();
+    let mut chars = text.chars().peekable();
+    let whole = |lines: &[Vec<char>]| {
+        lines.iter().map(|line| line.iter().collect::<String>() + "\n").collect::<String>()
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => {
+                assert_eq!(chars.next(), Some('['), "only sequences of one kind are used");
+                let mut number = String::new();
+                while let Some(part) = chars.next_if(|c| !c.is_ascii_alphabetic()) {
+                    number.push(part);
+                }
+                match chars.next() {
+                    Some('A') => {
+                        row = row.checked_sub(number.parse().expect("a number")).expect("not above the top")
+                    }
+                    Some('K') => lines[row].truncate(column),
+                    Some('J') => {
+                        lines[row].truncate(column);
+                        lines.truncate(row + 1);
+                    }
+                    Some('l') if number == "?2026" => frames.push(whole(&lines)),
+                    Some('h') if number == "?2026" => {}
+                    Some('m') => {}
+                    other => panic!("an unknown sequence: {number}{other:?}"),
+                }
+            }
+            '\r' => column = 0,
+            '\n' => row += 1,
+            c => {
+                if column == columns {
+                    (row, column) = (row + 1, 0);
+                }
+                while lines.len() <= row {
+                    lines.push(Vec::new());
+                }
+                let line = &mut lines[row];
+                while line.len() <= column {
+                    line.push(' ');
+                }
+                line[column] = c;
+                column += 1;
+            }
+        }
+        while lines.len() <= row {
+            lines.push(Vec::new());
+        }
+    }
+    (frames, whole(&lines))
+}
