@@ -262,6 +262,25 @@ fn a_run_that_fails_or_keeps_nothing_says_so() {
 }
 
 #[test]
+fn a_long_output_is_never_dumped() {
+    let workflow = r#"
+version: 1
+name: loud
+nodes:
+  - {name: some, kind: command, run: "seq 1 5000", next: much}
+  - {name: much, kind: command, run: "seq 1 300000", next: done}
+"#;
+    let dir = with("runs-loud", workflow);
+    let run = at_work(&dir, &["run", "workflow.yaml"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+    in_order(
+        &run.out,
+        &[": 5000 (the last of 5000 lines)\n", ": Tool response too large (1988894 characters)."],
+    );
+    assert!(run.out.len() < 2_000 && run.out.lines().count() < 15, "{}", run.out);
+}
+
+#[test]
 fn as_json_nothing_but_objects_is_printed() {
     let dir = with("runs-json", ROUND_AND_ROUND);
     let run = at_work(&dir, &["run", "workflow.yaml", "--json"]);

@@ -164,6 +164,7 @@ impl Shared {
 impl Told {
     /// Prints lines; those that come while a person is asked wait.
     fn print(&mut self, shared: &Shared, lines: Vec<String>) {
+        let lines: Vec<String> = std::mem::take(&mut self.header).into_iter().chain(lines).collect();
         if let Some(held) = &mut self.held {
             held.extend(lines);
             return;
@@ -223,9 +224,8 @@ impl Watcher for Lines {
             }
             return;
         }
-        let header = std::mem::take(&mut told.header);
-        if !header.is_empty() {
-            told.print(&self.shared, header);
+        if !told.header.is_empty() {
+            told.print(&self.shared, Vec::new());
         }
         if live && std::mem::take(&mut told.resumed) {
             let words = paint_out(Style::Dim, &told.resumed());

@@ -41,7 +41,7 @@ mod tests {
 
     use super::raised;
     use flyball::policy::{from_set, resolve};
-    use flyball::{BudgetUse, Decision, Preset, Trip};
+    use flyball::{BudgetUse, Decision, Preset, Severity, Trip};
 
     fn trip(guard: &str, scope: (&str, &str), budget: Option<(&str, &str)>) -> Trip {
         let text = format!(
@@ -97,25 +97,16 @@ mod tests {
     #[test]
     fn every_budget_of_the_recorded_histories_can_be_raised() {
         let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/guards");
-        let mut count = 0;
         for guard in ["budget", "visits", "transitions"] {
-            let text = std::fs::read_to_string(fixtures.join(format!("{guard}.decisions.jsonl")))
-                .expect("a fixture");
-            for line in text.lines() {
-                let decision: Decision = serde_json::from_str(line).expect("a decision");
-                for trip in decision
-                    .trips
-                    .iter()
-                    .filter(|trip| trip.guard == guard && trip.severity >= flyball::Severity::Block)
-                {
-                    // What a halted session is answered with repeats the reason, not the value.
-                    if trip.budget.is_some() || trip.limit > 0 && guard != "budget" {
-                        valid(trip);
-                        count += 1;
-                    }
-                }
-            }
+            let path = fixtures.join(format!("{guard}.decisions.jsonl"));
+            let text = std::fs::read_to_string(path).expect("a fixture");
+            let decisions =
+                text.lines().map(|line| serde_json::from_str::<Decision>(line).expect("a decision"));
+            let trips: Vec<Trip> = decisions.flat_map(|decision| decision.trips).collect();
+            // What a halted session is answered with repeats the reason, not the value.
+            let own = |trip: &&Trip| trip.guard == guard && (trip.budget.is_some() || trip.limit > 0);
+            let stopped = trips.iter().filter(own).filter(|trip| trip.severity >= Severity::Block);
+            assert!(stopped.map(valid).count() > 0, "{guard}");
         }
-        assert!(count > 3, "{count}");
     }
 }

@@ -12,6 +12,8 @@ use serde_json::Value;
 const SHOWN: usize = 160;
 /// How much of what is meant for the person is shown.
 const FOR_THE_PERSON: usize = 2_000;
+/// How the note begins that stands for an output that is kept in a file.
+const TOO_LARGE: &str = "Tool response too large";
 /// The arguments that say by themselves what a call is about.
 const PLAIN: [&str; 6] = ["path", "file", "command", "query", "pattern", "url"];
 
@@ -120,6 +122,11 @@ fn finished(past: &Past, output: &str, duration_ms: Option<u64>, lane: &Lane) ->
     let mut text = format!("  {}{time}", paint_out(style, &outcome.replace('_', " ")));
     let said = lane.said.as_deref().is_some_and(|said| said.trim() == output.trim());
     if said || lane.checked || output.trim().is_empty() {
+        return text;
+    }
+    if output.starts_with(TOO_LARGE) {
+        // Where the whole of it lies; what follows is the beginning of it.
+        text.push_str(&format!(": {}", line(output.lines().next().unwrap_or_default(), 2 * SHOWN)));
         return text;
     }
     let written: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
