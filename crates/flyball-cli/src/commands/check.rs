@@ -8,9 +8,7 @@ use crate::words::line;
 use crate::workflow::{Document, WorkflowFile, read};
 use flyball::Preset;
 use flyball::graph::{Bound, Bounds, Limits, Loop, bounds, loops};
-use flyball::policy::{
-    Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve,
-};
+use flyball::policy::{Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve};
 use flyball_run::workflow::{Node, Plan};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -85,9 +83,7 @@ fn without_helper(plan: &Plan, resolved: &Resolved, file: &str) -> Option<Warnin
 }
 
 fn nodes_json(plan: &Plan) -> Value {
-    let shown = |node: &Node| {
-        json!({"name": node.name, "kind": node.work.kind(), "does": node.does(), "leads_to": node.leads_to()})
-    };
+    let shown = |node: &Node| json!({"name": node.name, "kind": node.work.kind(), "does": node.does(), "leads_to": node.leads_to()});
     in_order(plan).map(shown).collect()
 }
 

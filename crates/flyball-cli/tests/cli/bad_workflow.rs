@@ -59,11 +59,7 @@ const CASES: &[Case] = &[
         &[("workflow_unknown_key", 5)],
     ),
     ("missing name", "nodes:\n  - {kind: command, run: ls, next: done}\n", &[("workflow_missing_name", 2)]),
-    (
-        "missing kind",
-        "goal: x\nnodes:\n  - {name: a, run: ls, next: done}\n",
-        &[("workflow_missing_key", 3)],
-    ),
+    ("missing kind", "goal: x\nnodes:\n  - {name: a, run: ls, next: done}\n", &[("workflow_missing_key", 3)]),
     ("missing key", "nodes:\n  - {name: a, kind: command, next: done}\n", &[("workflow_missing_key", 2)]),
     ("no nodes", "goal: x\n", &[("workflow_no_nodes", 1)]),
     (

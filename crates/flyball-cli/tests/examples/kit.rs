@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -49,7 +51,21 @@ impl Place {
         // The search for flyball.yaml and for the store stops here, whatever stands above.
         std::fs::create_dir_all(folder.join(".git")).expect("a folder");
         std::fs::create_dir_all(folder.join("home")).expect("a folder");
-        Place { folder }
+        let place = Place { folder };
+        place.watch_cargo();
+        place
+    }
+
+    /// One example runs cargo, which writes no log of ours; a script in its place does, and hands over.
+    fn watch_cargo(&self) {
+        let cargo = std::env::var("CARGO").expect("tests are run by cargo");
+        let log = r#"echo "gate $FLYBALL_SESSION $FLYBALL_NODE $FLYBALL_TURN" >> "$STEPS""#;
+        let script = format!("#!/bin/sh\n{log}\nexec '{cargo}' \"$@\"\n");
+        let bin = self.folder.join("bin");
+        std::fs::create_dir_all(&bin).expect("a folder");
+        std::fs::write(bin.join("cargo"), script).expect("a script");
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(bin.join("cargo"), all).expect("its mode");
     }
 
     /// The file into which the programs of the examples write a line each time they run.
@@ -60,7 +76,8 @@ impl Place {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
         command.args(args).current_dir(&self.folder).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.folder.join("bin").display()));
         command.env("HOME", self.folder.join("home")).env("USER", "anna").env("STEPS", self.steps());
         // One example runs cargo; where it lives is told by these, or by the real HOME.
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -98,7 +115,8 @@ impl Place {
         if !address.exists() {
             return BTreeMap::new();
         }
-        let desk = address.open_existing().expect("the store");
+        // A store whose maker was killed has nothing yet.
+        let Ok(desk) = address.open_existing() else { return BTreeMap::new() };
         let heads = desk.heads(flyball_journal::Which::All, 10_000).expect("the sessions");
         let names = heads.into_iter().map(|head| head.session).filter(|name| name.starts_with(prefix));
         let read = |name: String| {
@@ -158,17 +176,43 @@ pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
     entries.iter().map(shown).collect()
 }
 
-/// Reads lines until so many have come or the end; gives how many came.
-pub(crate) fn read_lines(child: &mut Child, most: usize) -> usize {
-    let out = child.stdout.take().expect("its output");
-    let mut lines = BufReader::new(out).lines();
-    let came = (0..most).take_while(|_| lines.next().is_some_and(|line| line.is_ok())).count();
-    // Kept open, so that the run is not stopped by a closed pipe before it is killed.
-    child.stdout = Some(lines.into_inner_pipe());
-    came
+/// A run whose lines are counted while it goes on.
+pub(crate) struct Live {
+    child: Child,
+    lines: mpsc::Receiver<()>,
 }
 
-/// Gives the pipe back that lines were read from.
-trait Pipe {
-    fn into_inner_pipe(self) -> std::process::ChildStdout;
+impl Live {
+    pub(crate) fn new(mut child: Child) -> Self {
+        let out = child.stdout.take().expect("its output");
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for _ in BufReader::new(out).lines().map_while(Result::ok) {
+                // Whoever killed it does not count any more.
+                let _ = tell.send(());
+            }
+        });
+        Live { child, lines }
+    }
+
+    /// Waits until so many lines have come, or it has ended.
+    pub(crate) fn wait_for(&self, count: usize) {
+        (0..count).try_for_each(|_| self.lines.recv()).unwrap_or_default();
+    }
+
+    /// Lets it go on for a while, or until it ends.
+    pub(crate) fn go_on_for(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            if self.lines.recv_timeout(left) == Err(mpsc::RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    }
+
+    /// Kills it with SIGKILL; its exit code if it had ended before.
+    pub(crate) fn kill(mut self) -> Option<i32> {
+        let _ = self.child.kill();
+        self.child.wait().expect("it ends").code()
+    }
 }

@@ -11,10 +11,13 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a run's claim on its session holds without being renewed.
 const LEASE: Duration = Duration::from_secs(30);
+/// How long the lock of a process that is gone may outlive it, and how often it is looked at.
+const MOMENT: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(10);
 /// The file, in the folder of the run.
 const FILE: &str = "holder";
 
@@ -54,7 +57,7 @@ impl Claim {
         let path = files.join(FILE);
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut lock = open.map_err(wrong)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !locked(&lock) {
             return Err(elsewhere());
         }
         // Whoever stands in the file is gone, or the lock would be theirs.
@@ -89,6 +92,20 @@ impl Claim {
             // If it cannot be given back it runs out by itself.
             let _ = recorder.journal().free(&self.lease);
         }
+    }
+}
+
+/// Takes the lock. A program that a killed run was just about to start holds it for a moment longer.
+fn locked(file: &File) -> bool {
+    let until = Instant::now() + MOMENT;
+    loop {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::park_timeout(TICK);
     }
 }
 

@@ -112,6 +112,12 @@ impl Lane {
         self.ours_left == 0
     }
 
+    /// Whether the session has a history, and nothing new has happened yet.
+    #[must_use]
+    pub fn was_taken_up(&self) -> bool {
+        self.resumed
+    }
+
     /// The last decision.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {

@@ -81,6 +81,9 @@ impl Run {
 
     fn walk(&self) -> Result<End, Failure> {
         let lane = Lane::open(&self.world.book, &self.world.watcher, &self.session)?;
+        if lane.was_taken_up() {
+            crate::tools::remove_half_written(&self.world.workspace);
+        }
         let plan = &self.world.plan;
         let mut vars = Vars::default();
         plan.vars.iter().for_each(|(name, value)| vars.set(name.clone(), value.clone()));

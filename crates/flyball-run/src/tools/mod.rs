@@ -9,6 +9,7 @@ mod command;
 mod edit;
 mod error;
 mod execute;
+mod leftover;
 mod place;
 mod read;
 pub mod risk;
@@ -19,6 +20,7 @@ mod write;
 
 pub use command::CommandTool;
 pub use error::ToolError;
+pub(crate) use leftover::remove_half_written;
 pub use risk::{Assessment, Risk, RiskPolicy, ToolRule, Verdict};
 
 use crate::process::{Cancel, Job};

@@ -2,7 +2,7 @@
 
 use super::error::ToolError;
 use super::place::{Spot, same};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -38,23 +38,26 @@ pub(super) fn replace(spot: &Spot, content: &[u8]) -> Result<(), ToolError> {
         return Err(ToolError::new("read_only", what, "leave it, or make it writable first (chmod u+w)"));
     }
     let failed = |error: io::Error| ToolError::io(&shown, &error);
-    let temporary = format!(".flyball-{}.tmp", crate::spill::unique_name().map_err(failed)?);
-    let done =
-        fill(spot, &temporary, content, mode).map_err(failed).and_then(|()| unchanged(spot)).and_then(|()| {
-            rustix::fs::renameat(&spot.folder, &temporary, &spot.folder, &spot.name)
-                .map_err(|errno| failed(errno.into()))
-        });
+    let temporary = super::leftover::temporary().map_err(failed)?;
+    let filled = fill(spot, &temporary, content, mode).map_err(failed);
+    let done = filled.and_then(|file| unchanged(spot).map(|()| file)).and_then(|_held| {
+        rustix::fs::renameat(&spot.folder, &temporary, &spot.folder, &spot.name)
+            .map_err(|errno| failed(errno.into()))
+    });
     if done.is_err() {
         let _ = rustix::fs::unlinkat(&spot.folder, &temporary, AtFlags::empty());
     }
     done
 }
 
-/// Writes the content to a new file beside the place, to the disk.
-fn fill(spot: &Spot, temporary: &str, content: &[u8], mode: Option<Mode>) -> io::Result<()> {
+/// Writes the content to a new file beside the place, to the disk. As long as the file is held, nobody takes it for one
+/// that was left behind.
+fn fill(spot: &Spot, temporary: &str, content: &[u8], mode: Option<Mode>) -> io::Result<File> {
     // A new file gets what the umask leaves of this; a replaced one is never more open than it was.
     let at_first = mode.unwrap_or(Mode::from_raw_mode(0o666)) & Mode::from_raw_mode(0o777);
     let mut file = File::from(rustix::fs::openat(&spot.folder, temporary, NEW_FILE, at_first)?);
+    // Where files cannot be locked, one that is left behind stays.
+    let _ = rustix::fs::flock(&file, FlockOperation::LockExclusive);
     file.write_all(content)?;
     if let (Some(mode), Some(old)) = (mode, &spot.found) {
         let new = rustix::fs::fstat(&file)?;
@@ -66,7 +69,8 @@ fn fill(spot: &Spot, temporary: &str, content: &[u8], mode: Option<Mode>) -> io:
         }
         rustix::fs::fchmod(&file, mode)?;
     }
-    file.sync_data()
+    file.sync_data()?;
+    Ok(file)
 }
 
 /// Whether the place still holds what was seen there: a change of somebody else is not overwritten unseen. Between

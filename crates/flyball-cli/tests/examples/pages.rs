@@ -1,0 +1,1 @@
+//! The pages of the examples show what really comes out.
