@@ -3,6 +3,7 @@
 //! A workflow file becomes a [`workflow::Plan`]; [`engine::Run`] walks it. Every step is an event that the governor
 //! decides upon and the journal keeps, so that a run that was killed goes on where it was.
 
+pub mod dialogue;
 pub mod engine;
 mod fail;
 pub mod gates;

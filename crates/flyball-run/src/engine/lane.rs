@@ -322,7 +322,7 @@ impl Lane {
     }
 
     /// Whether a person has said or released something since the last event of our own: worth another try.
-    pub(super) fn encouraged(&mut self) -> bool {
+    pub(crate) fn encouraged(&mut self) -> bool {
         self.collect_mail();
         let heard = self.mail.pop_front().is_some();
         let released = std::mem::take(&mut self.released);

@@ -12,6 +12,7 @@ use crate::nodes;
 use crate::process::Cancel;
 use crate::workflow::spec::{Backoff, Next, Retry, Span};
 use crate::workflow::{DONE, FAILED, Node, Work};
+use flyball::graph::Workflow;
 use flyball::{Event, Kind, Usage, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -71,6 +72,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) node: &'a Node,
     /// When it must be over.
     pub(crate) until: Option<Instant>,
+    /// How long a person was waited for while it went on: that is nobody's time at work.
+    pub(crate) waited: Duration,
 }
 
 impl Turn<'_> {
@@ -99,6 +102,12 @@ impl Turn<'_> {
     /// What is left of its time.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// A person was waited for; what has to be over by a certain time has that much longer.
+    pub(crate) fn waited(&mut self, time: Duration) {
+        self.waited += time;
+        self.until = self.until.and_then(|until| until.checked_add(time));
     }
 
     /// An event of this node.
@@ -166,8 +175,8 @@ impl Walk {
     pub(super) fn visit(&mut self, node: &Node) -> Result<Outcome, Stop> {
         *self.visits.entry(node.name.clone()).or_insert(0) += 1;
         if !node.work.takes_turns() {
-            let until = None;
-            return nodes::run(&mut Turn { walk: self, node, until });
+            let mut turn = Turn { walk: self, node, until: None, waited: Duration::ZERO };
+            return nodes::run(&mut turn);
         }
         let attempts = node.common.retry.as_ref().map_or(1, |retry| retry.attempts.max(1));
         let mut attempt = 1;
@@ -194,11 +203,18 @@ impl Walk {
         *self.turns.entry(node.name.clone()).or_insert(0) += 1;
         let begun = Instant::now();
         let until = self.time_for(node).map(|time| begun + time);
+        let mut waited = Duration::ZERO;
         let outcome = match self.cut_off(node)? {
             Some(outcome) => outcome,
-            None => nodes::run(&mut Turn { walk: self, node, until })?,
+            None => {
+                let mut turn = Turn { walk: self, node, until, waited };
+                let outcome = nodes::run(&mut turn)?;
+                waited = turn.waited;
+                outcome
+            }
         };
-        let duration = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let at_work = begun.elapsed().saturating_sub(waited);
+        let duration = u64::try_from(at_work.as_millis()).unwrap_or(u64::MAX);
         self.finish(node, outcome, duration)
     }
 
@@ -357,17 +373,7 @@ impl Walk {
 
     /// A session below this one.
     pub(super) fn child(&self, name: &str) -> Result<Walk, Stop> {
-        let session = self.below(name);
-        let mut lane = Lane::open(&self.world.book, &self.world.watcher, &session)?;
-        let kind = Kind::SessionStarted {
-            policy: None,
-            workflow: Some(self.world.plan.graph.clone()),
-            parent: Some(self.lane.session().to_owned()),
-            labels: serde_json::Map::new(),
-            goal: self.world.plan.goal.clone(),
-            reopen: false,
-        };
-        lane.record(Event::new("", kind))?;
+        let lane = self.lane_below(name, Some(self.world.plan.graph.clone()), None)?;
         let mut walk = Walk::new(&self.world, lane, self.vars.clone());
         // A node is at its second visit there if it was visited here before.
         walk.visits.clone_from(&self.visits);
@@ -375,6 +381,27 @@ impl Walk {
         walk.before.clone_from(&self.turns);
         walk.talks.clone_from(&self.talks);
         Ok(walk)
+    }
+
+    /// The events of a session below this one, with a graph and a policy of its own.
+    pub(crate) fn lane_below(
+        &self,
+        name: &str,
+        workflow: Option<Workflow>,
+        policy: Option<Value>,
+    ) -> Result<Lane, Stop> {
+        let session = self.below(name);
+        let mut lane = Lane::open(&self.world.book, &self.world.watcher, &session)?;
+        let kind = Kind::SessionStarted {
+            policy,
+            workflow,
+            parent: Some(self.lane.session().to_owned()),
+            labels: serde_json::Map::new(),
+            goal: self.world.plan.goal.clone(),
+            reopen: false,
+        };
+        lane.record(Event::new("", kind))?;
+        Ok(lane)
     }
 
     /// What a node may still do, in words for a model; nothing if nothing limits it.

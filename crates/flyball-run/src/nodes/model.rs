@@ -29,6 +29,24 @@ pub(super) fn ask(
     provider: &str,
     request: &Request,
 ) -> Result<Result<Answer, String>, Stop> {
+    put(turn, provider, request, true)
+}
+
+/// The same for a question about somebody's words: its answer is not the last word of the node, however often it comes.
+pub(super) fn ask_aside(
+    turn: &mut Turn<'_>,
+    provider: &str,
+    request: &Request,
+) -> Result<Result<Answer, String>, Stop> {
+    put(turn, provider, request, false)
+}
+
+fn put(
+    turn: &mut Turn<'_>,
+    provider: &str,
+    request: &Request,
+    counts: bool,
+) -> Result<Result<Answer, String>, Stop> {
     let mut told = 0;
     while turn.walk.lane.next_name() == Some("api.retry") {
         let retry = turn.event(Kind::ApiRetry {});
@@ -50,7 +68,7 @@ pub(super) fn ask(
     let said = |reply: &Reply| Kind::AssistantMessage {
         text: reply.text.clone(),
         structured: None,
-        is_final: reply.calls.is_empty(),
+        is_final: counts && reply.calls.is_empty(),
     };
     let nothing = Reply::default();
     let reply = reply.as_ref().unwrap_or(&nothing);

@@ -3,6 +3,7 @@
 use crate::engine::{Past, Stop, Turn};
 use flyball::Kind;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Says something to the person. It is recorded, so that whoever shows the conversation has it.
 pub(super) fn say(turn: &mut Turn<'_>, text: &str) -> Result<(), Stop> {
@@ -20,7 +21,10 @@ pub(super) fn listen(turn: &mut Turn<'_>, question: &str) -> Result<String, Stop
 /// The next thing that a person sent, with its decision.
 pub(super) fn hear(turn: &mut Turn<'_>, question: &str) -> Result<Past, Stop> {
     let asker = Arc::clone(&turn.walk.world.asker);
-    turn.walk.lane.listen(question, asker.as_ref())
+    let began = Instant::now();
+    let heard = turn.walk.lane.listen(question, asker.as_ref());
+    turn.waited(began.elapsed());
+    heard
 }
 
 /// What a person's event says.

@@ -1,5 +1,6 @@
 //! What is wrong with a plan that can be read: edges to nowhere, nodes that nothing leads to, loops without an end.
 
+use super::dialogue;
 use super::node::{Node, Work};
 use super::read::Source;
 use super::{DONE, FAILED, Plan, names};
@@ -15,6 +16,7 @@ pub(super) fn all(source: &Source<'_>, plan: &Plan) -> Vec<Failure> {
     size(source, plan, &mut wrong);
     edges(source, plan, &mut wrong);
     names::all(source, plan, &mut wrong);
+    dialogue::all(source, plan, &mut wrong);
     if !wrong.is_empty() {
         return wrong;
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod describe;
+mod dialogue;
 mod names;
 mod node;
 mod read;

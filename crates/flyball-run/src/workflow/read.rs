@@ -9,6 +9,7 @@ use flyball::policy::{Code, Format, Layer, Origin, PolicyError, PolicyErrors, pa
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The keys of the file itself.
@@ -147,6 +148,8 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
     let first = nodes.first().map(|node| node.name.clone()).unwrap_or_default();
     let stem = Path::new(source.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
     let start = file.part::<Option<String>>("start").unwrap_or(first);
+    let texts: BTreeMap<String, String> = file.part("texts");
+    let policy = source.layer.below(&["policy"], Origin::Workflow { name: source.file.to_owned() });
     let plan = Plan {
         name: file.part::<Option<String>>("name").unwrap_or_else(|| stem.to_owned()),
         goal: file.part("goal"),
@@ -155,7 +158,7 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
         graph: graph(&start, &nodes, &signals),
         start,
         nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
-        policy: source.layer.below(&["policy"], Origin::Workflow { name: source.file.to_owned() }),
+        policy: super::dialogue::with_texts(policy, &texts, source.file),
         providers: file.part("providers"),
         tools: file.part("tools"),
         gates: file.part("gates"),
@@ -163,7 +166,7 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
         risk: file.part("risk"),
         workspace: file.part("workspace"),
         labels: file.part("labels"),
-        texts: file.part("texts"),
+        texts,
         vars: file.part("vars"),
         reviewer: file.part("reviewer"),
         fallback_provider: file.part("fallback_provider"),

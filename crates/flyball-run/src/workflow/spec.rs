@@ -228,22 +228,82 @@ const fn yes() -> bool {
     true
 }
 
-/// Things to find out from a person, one by one.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+/// Things to find out from a person in a conversation, and what is done with them.
+///
+/// It ends as a success when everything is there (and right, and done); as a failure when the person cancels or the
+/// action fails; as unclear when a person has to take over. `{{slots.NAME}}` is known from then on.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Collect {
-    /// What is wanted.
+    /// What is wanted, in the order in which it is asked for.
     pub slots: Vec<Slot>,
-    /// A provider that finds the slots in a message; without one, words and patterns do.
+    /// A provider that reads the messages; without one, words and patterns do.
     pub provider: Option<String>,
+    /// What was said already, as the first message; a template.
+    pub from: Option<String>,
+    /// What is asked first, before the first slot; a template. The answer may fill any slot.
+    pub opening: Option<Words>,
     /// Ask whether everything is right before going on.
     #[serde(default)]
     pub confirm: bool,
-    /// The question at the end; a template.
-    pub question: Option<String>,
-    /// Answers to questions on the side, by a word that occurs in them.
+    /// The question at the end; a template. Made from the slots if there is none.
+    pub question: Option<Words>,
+    /// Answers to questions on the side, by a word or phrase that occurs in them; a word that ends in `*` stands for
+    /// all that begin with it.
     #[serde(default)]
-    pub answers: BTreeMap<String, String>,
+    pub answers: BTreeMap<String, Words>,
+    /// What is done when everything is there and right: one call of a tool.
+    pub action: Option<Tool>,
+    /// What is said at the end; a template.
+    pub response: Option<Words>,
+    /// How often it may be given up and started over before a person takes over. Default: 3.
+    pub max_aborts: Option<u64>,
+    /// How many messages in a row may bring nothing before a person takes over. Default: what the policy says
+    /// (`guards.stall.turns`), and then the run waits for a release.
+    pub max_turns_without_progress: Option<u64>,
+    /// How often a value that was there may be changed before a person takes over. Default: no limit.
+    pub max_changes: Option<u64>,
+}
+
+/// Words for a person: the same for everybody, or by language.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Words {
+    /// For everybody.
+    Same(String),
+    /// By language; the first that is there stands in for one that is missing.
+    ByLanguage(ByLanguage),
+}
+
+/// Words in the languages that are understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ByLanguage {
+    /// English.
+    pub en: Option<String>,
+    /// Russian.
+    pub ru: Option<String>,
+    /// Spanish.
+    pub es: Option<String>,
+}
+
+impl Words {
+    /// The words in a language.
+    #[must_use]
+    pub fn in_language(&self, language: flyball::confirm::Language) -> &str {
+        use flyball::confirm::Language;
+        let by = match self {
+            Words::Same(text) => return text,
+            Words::ByLanguage(by) => by,
+        };
+        let own = match language {
+            Language::En => &by.en,
+            Language::Ru => &by.ru,
+            Language::Es => &by.es,
+        };
+        let any = own.as_deref().or(by.en.as_deref()).or(by.ru.as_deref()).or(by.es.as_deref());
+        any.unwrap_or_default()
+    }
 }
 
 /// One thing to find out.
@@ -253,20 +313,25 @@ pub struct Slot {
     /// Its name.
     pub name: String,
     /// The question for it; a template.
-    pub ask: String,
+    pub ask: Words,
     /// What it must look like.
     #[serde(default)]
     pub kind: SlotKind,
-    /// A pattern that it must match.
+    /// A pattern that the whole of it must match.
     pub pattern: Option<String>,
     /// The only values that it may have.
     #[serde(default)]
     pub values: Vec<String>,
-    /// What is said when it does not fit.
-    pub invalid: Option<String>,
-    /// Other words for its name, for corrections.
+    /// What is said when it does not fit; a template, in which `{{value}}` is what was said.
+    pub invalid: Option<Words>,
+    /// What it is called when it is spoken of. Default: its name.
+    pub label: Option<Words>,
+    /// Other words for its name, by which people speak of it: "change the *day* to …".
     #[serde(default)]
     pub also: Vec<String>,
+    /// Words that stand before its value in a sentence: "*from* Madrid *to* Lisbon".
+    #[serde(default)]
+    pub after: Vec<String>,
 }
 
 /// What a slot holds.
@@ -282,6 +347,19 @@ pub enum SlotKind {
     Date,
     /// Yes or no.
     YesNo,
+}
+
+impl SlotKind {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SlotKind::Text => "text",
+            SlotKind::Number => "number",
+            SlotKind::Date => "date",
+            SlotKind::YesNo => "yes_no",
+        }
+    }
 }
 
 /// Words for the person.

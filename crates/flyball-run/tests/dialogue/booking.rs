@@ -1,0 +1,91 @@
+//! The example that books a flight: what its page shows.
+
+use crate::kit::{Chat, SESSION, question};
+use flyball::Kind;
+use flyball_run::engine::End;
+
+#[test]
+fn a_flight_is_asked_for_confirmed_and_booked_once() {
+    let chat = Chat::example("booking");
+    assert_eq!(question(&chat.go(&[])), "Hello! What would you like to do?");
+    let next = [
+        ("Book a flight from Madrid to Paris", "On which day?"),
+        ("no, I meant Lisbon", "Got it, I've updated destination to Lisbon. On which day?"),
+        ("2026-12-09", "How many seats?"),
+        ("what does it cost?", "A seat costs 84 euros. How many seats?"),
+        (
+            "2",
+            "origin: Madrid, destination: Lisbon, day: 2026-12-09, seats: 2. Is this information correct? (yes/no)",
+        ),
+    ];
+    for (says, asks) in next {
+        chat.send(says);
+        assert_eq!(question(&chat.go(&[])), asks, "{says}");
+        assert_eq!(chat.file("bookings.csv"), "");
+    }
+    chat.send("yes");
+    assert_eq!(chat.go(&[]), End::Done);
+    assert_eq!(chat.file("bookings.csv"), "Madrid,Lisbon,2026-12-09,2\n");
+    let said = chat.said();
+    assert!(
+        said.ends_with(&[
+            "Great! Processing your request...".to_owned(),
+            "Booked. Your code is B1.".to_owned()
+        ])
+    );
+    let (outcome, about) = chat.outcome("book");
+    assert_eq!((outcome.as_str(), about["state"].as_str()), ("success", Some("completed")));
+    assert_eq!(about["slots"]["seats"], 2);
+}
+
+#[test]
+fn it_answers_in_the_language_that_it_is_spoken_to() {
+    let chat = Chat::example("booking");
+    let next = [
+        ("Quiero volar desde Madrid a Lisboa", "¿Qué día?"),
+        ("pronto", "No he entendido la respuesta. ¿Qué día?"),
+        ("el 9 de diciembre de 2026", "¿Cuántas plazas?"),
+        ("¿Cuánto cuesta?", "Una plaza cuesta 84 euros. ¿Cuántas plazas?"),
+        (
+            "2",
+            "origen: Madrid, destino: Lisboa, fecha: 2026-12-09, plazas: 2. ¿Es correcta esta información? (sí/no)",
+        ),
+        (
+            "mmm",
+            "No he entendido la respuesta. ¿Es correcta esta información? (sí/no) origen: Madrid, destino: Lisboa, fecha: 2026-12-09, plazas: 2",
+        ),
+        ("no", "¿Qué te gustaría cambiar?"),
+        ("cancelar", ""),
+    ];
+    chat.go(&[]);
+    for (says, asks) in next {
+        chat.send(says);
+        let end = chat.go(&[]);
+        if asks.is_empty() {
+            assert_eq!(end, End::Done);
+        } else {
+            assert_eq!(question(&end), asks, "{says}");
+        }
+    }
+    let last = "De acuerdo, la operación está cancelada. ¿Puedo ayudarte con otra cosa?";
+    assert_eq!(chat.said().last().map(String::as_str), Some(last));
+}
+
+#[test]
+fn a_button_does_as_well_as_a_word() {
+    let chat = Chat::example("booking");
+    chat.in_pieces(&["from Madrid to Lisbon on 2026-12-09 for 2"]);
+    let button = Kind::ConfirmationAnswered { text: None, value: Some("yes".to_owned()), by: None };
+    chat.record(SESSION, button);
+    assert_eq!(chat.go(&[]), End::Done);
+    assert_eq!(chat.file("bookings.csv"), "Madrid,Lisbon,2026-12-09,2\n");
+}
+
+#[test]
+fn somebody_who_sits_at_the_terminal_is_asked_the_same() {
+    let chat = Chat::example("booking");
+    let says = ["from Madrid to Lisbon", "2026-12-09", "2", "yes"];
+    assert_eq!(chat.go(&says), End::Done);
+    assert_eq!(chat.asked().len(), says.len());
+    assert_eq!(chat.asked()[1], "On which day?");
+}

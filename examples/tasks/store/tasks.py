@@ -1,0 +1,49 @@
+"""A small store of tasks: list, delete, and name what a plan would delete. Run in the folder of tasks.json."""
+
+import json
+import os
+import sys
+
+FILE = "tasks.json"
+
+
+def load():
+    with open(FILE, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def save(tasks):
+    # Written beside it and renamed: a store that was cut off half-way is never read.
+    with open(FILE + ".new", "w", encoding="utf-8") as file:
+        json.dump(tasks, file, ensure_ascii=False, indent=2)
+    os.replace(FILE + ".new", FILE)
+
+
+def list_tasks(about=""):
+    found = [task for task in load() if about.lower() in task["title"].lower()]
+    return "\n".join(f"{task['uid']} {task['title']}" for task in found) or "Задач нет."
+
+
+def delete_task(uid):
+    tasks = load()
+    left = [task for task in tasks if task["uid"] != uid]
+    if len(left) == len(tasks):
+        sys.exit(f"there is no task {uid}")
+    save(left)
+    return f"deleted {uid}"
+
+
+def name_tasks(plan):
+    """The ids that a plan would delete. A plan that names a task that is gone is no plan any more."""
+    known = {task["uid"] for task in load()}
+    uids = [step["args"]["uid"] for step in json.loads(plan)]
+    gone = [uid for uid in uids if uid not in known]
+    if gone:
+        sys.exit(f"there is no task {', '.join(gone)}")
+    return ", ".join(uids)
+
+
+COMMANDS = {"list": list_tasks, "delete": delete_task, "names": name_tasks}
+
+if __name__ == "__main__":
+    print(COMMANDS[sys.argv[1]](*sys.argv[2:]), end="")
