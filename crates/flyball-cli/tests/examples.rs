@@ -8,6 +8,8 @@
 
 #[path = "examples/cases.rs"]
 mod cases;
+#[path = "examples/cuts.rs"]
+mod cuts;
 #[path = "examples/facts.rs"]
 mod facts;
 #[path = "examples/kills.rs"]

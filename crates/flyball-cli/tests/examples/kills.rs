@@ -43,7 +43,15 @@ struct Result {
 
 fn result(case: &Case, place: &Place) -> Result {
     let sessions = place.sessions(case.session);
-    let decisions = sessions.iter().map(|(name, entries)| (name.clone(), decisions(entries))).collect();
+    let decisions = sessions.iter().map(|(name, entries)| {
+        let mut all = decisions(entries);
+        // How far a branch came that nobody waited for is a matter of luck; that it was given up is not.
+        if all.last().is_some_and(|last| last["outcome"] == "abandoned") {
+            all = vec!["abandoned".into()];
+        }
+        (name.clone(), all)
+    });
+    let decisions = decisions.collect();
     Result { files: place.files(case.session), decisions }
 }
 
