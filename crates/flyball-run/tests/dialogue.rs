@@ -1,6 +1,8 @@
 //! Conversations over a real store: collected slots, corrections, confirmations, and everything that can go wrong in
 //! them, each message in a process of its own.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a failure is told by a panic")]
+
 #[path = "dialogue/booking.rs"]
 mod booking;
 #[path = "dialogue/guards.rs"]

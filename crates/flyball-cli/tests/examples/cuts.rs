@@ -27,7 +27,10 @@ fn finished(place: &Place, session: &str) -> Finished {
     let entries = desk.since(Cursor::default(), 10_000).expect("the events");
     let head = desk.load(session).expect("the session").expect("the session").head;
     let policy = desk.policy(&head.policy).expect("the policy").expect("the policy");
-    Finished { events: entries.into_iter().map(|entry| (entry.record.text, entry.record.at)).collect(), policy }
+    Finished {
+        events: entries.into_iter().map(|entry| (entry.record.text, entry.record.at)).collect(),
+        policy,
+    }
 }
 
 /// A place where the first events of a run are stored.
@@ -50,7 +53,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let path = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &path) } else { _ = std::fs::copy(entry.path(), path).unwrap() }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &path)
+        } else {
+            _ = std::fs::copy(entry.path(), path).unwrap()
+        }
     }
 }
 
@@ -63,7 +70,8 @@ fn work(workspace: &Path, events: &[(String, Option<u64>)], last_too: bool) -> b
         let call = event["call"].as_str().unwrap_or_default().to_owned();
         match event["type"].as_str().unwrap() {
             "tool.requested" => {
-                under_way = at + 1 == events.len() && ["edit", "write"].iter().any(|tool| event["tool"] == *tool);
+                under_way =
+                    at + 1 == events.len() && ["edit", "write"].iter().any(|tool| event["tool"] == *tool);
                 if under_way && last_too {
                     perform(workspace, &event);
                 }

@@ -85,7 +85,7 @@ fn month(word: &str) -> Option<i64> {
         Some(stem) => word.starts_with(stem),
         None => word == *name,
     };
-    let at = MONTHS.iter().find_map(|names| names.iter().position(|name| fits(&name)))?;
+    let at = MONTHS.iter().find_map(|names| names.iter().position(&fits))?;
     i64::try_from(at + 1).ok()
 }
 

@@ -51,7 +51,13 @@ impl Search<'_> {
         self.by_mark(&mut taken, &mut finds);
         self.by_look(&mut taken, &mut finds);
         finds.first = (start..self.words.len()).find(|at| taken.get(*at) == Some(&true));
+        finds.values.sort_by_key(|found| self.place(found));
         finds
+    }
+
+    /// Where a value stands in the message, so that the last one that was said is the last one that is taken.
+    fn place(&self, found: &Found) -> usize {
+        self.text.find(&found.said).unwrap_or(self.text.len())
     }
 
     fn rest(&self, at: usize) -> &[Word] {

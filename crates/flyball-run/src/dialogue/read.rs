@@ -38,8 +38,8 @@ pub struct Known<'a> {
     pub values: &'a Map<String, Value>,
     /// What was asked.
     pub expecting: Expecting,
-    /// The slot that got its value last.
-    pub last: Option<usize>,
+    /// The slots in the order in which they got their values, the last one last.
+    pub recent: &'a [usize],
 }
 
 /// How a value came.
@@ -226,25 +226,26 @@ impl Reader {
         None
     }
 
-    /// The slot that a value must belong to which came without a name.
+    /// The slot that a value must belong to which came without a name. Of several that any words would do for it is the
+    /// one that was filled last: that is what people correct.
     fn meant(&self, said: &str, known: &Known<'_>) -> Option<usize> {
-        let all =
-            || self.forms.iter().enumerate().filter(|(_, form)| known.values.contains_key(&form.slot().name));
-        let strict: Vec<usize> = all()
-            .filter(|(_, form)| !form.is_free() && form.check(said).is_some())
-            .map(|(slot, _)| slot)
-            .collect();
-        match (strict.as_slice(), known.last) {
-            ([only], _) => return Some(*only),
-            (several, Some(last)) if several.contains(&last) => return Some(last),
-            ([_, _, ..], _) => return None,
-            _ => {}
-        }
-        let free: Vec<usize> = all().filter(|(_, form)| form.is_free()).map(|(slot, _)| slot).collect();
-        match (free.as_slice(), known.last) {
-            (free, Some(last)) if free.contains(&last) => Some(last),
-            ([only], _) => Some(*only),
-            _ => None,
+        let filled = |slot: &usize| {
+            self.forms.get(*slot).is_some_and(|form| known.values.contains_key(&form.slot().name))
+        };
+        let fits = |slot: &usize| {
+            self.forms.get(*slot).is_some_and(|form| !form.is_free() && form.check(said).is_some())
+        };
+        let all: Vec<usize> = (0..self.forms.len()).filter(filled).collect();
+        let strict: Vec<usize> = all.iter().copied().filter(fits).collect();
+        let newest = |slots: &[usize]| known.recent.iter().rev().find(|slot| slots.contains(slot)).copied();
+        match strict.as_slice() {
+            [only] => Some(*only),
+            // Two numbers are not told apart by a number; one that was just said is.
+            [_, _, ..] => known.recent.last().copied().filter(|last| strict.contains(last)),
+            [] => {
+                let free: Vec<usize> = all.into_iter().filter(|slot| self.is_free(*slot)).collect();
+                newest(&free).or_else(|| free.first().copied().filter(|_| free.len() == 1))
+            }
         }
     }
 

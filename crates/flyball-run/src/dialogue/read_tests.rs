@@ -33,7 +33,8 @@ fn full() -> Map<String, Value> {
 }
 
 fn hear(text: &str, values: &Map<String, Value>, expecting: Expecting, last: Option<usize>) -> String {
-    let known = Known { values, expecting, last };
+    let recent: Vec<usize> = last.into_iter().collect();
+    let known = Known { values, expecting, recent: &recent };
     let names = ["origin", "destination", "day", "seats", "class"];
     match reader().read(text, &known) {
         Heard::Values(act, found) => {
@@ -244,7 +245,7 @@ fn with_two_of_a_kind_nothing_is_guessed() {
     let forms: Vec<Form> = slots.iter().map(|slot| Form::new(slot).expect("a form")).collect();
     let reader = Reader::new(forms, []);
     let values = json!({"adults": 1, "children": 2}).as_object().cloned().expect("a map");
-    let read = |text: &str, expecting| reader.read(text, &Known { values: &values, expecting, last: None });
+    let read = |text: &str, expecting| reader.read(text, &Known { values: &values, expecting, recent: &[] });
     assert_eq!(read("make it 2", Expecting::Confirmation), Heard::Change(Act::Modify, None));
     assert_eq!(read("2026-12-09", Expecting::Anything), Heard::Unclear);
     let Heard::Values(Act::Fill, found) = read("2026-12-09", Expecting::Slot(3)) else { panic!("a value") };
@@ -253,6 +254,22 @@ fn with_two_of_a_kind_nothing_is_guessed() {
         panic!("a value")
     };
     assert_eq!((found.len(), found[0].slot, found[0].said.as_str()), (1, 1, "3"));
+}
+
+#[test]
+fn a_correction_without_a_name_is_of_what_was_said_last() {
+    let (reader, values) = (reader(), full());
+    let read = |text: &str, recent: &[usize]| {
+        reader.read(text, &Known { values: &values, expecting: Expecting::Confirmation, recent })
+    };
+    let corrects = |heard: Heard| match heard {
+        Heard::Values(Act::Correct, found) if found.len() == 1 => Some(found[0].slot),
+        _ => None,
+    };
+    assert_eq!(corrects(read("no, I meant Lisbon", &[ORIGIN, DESTINATION, DAY])), Some(DESTINATION));
+    assert_eq!(corrects(read("no, I meant Lisbon", &[DESTINATION, ORIGIN, DAY])), Some(ORIGIN));
+    assert_eq!(corrects(read("no, I meant 3", &[DESTINATION, ORIGIN])), Some(SEATS));
+    assert_eq!(read("no, I meant Lisbon", &[]), Heard::Change(Act::Correct, None));
 }
 
 #[test]
@@ -274,7 +291,7 @@ fn any_mess_of_characters_is_survived_and_is_no_yes() {
     for _ in 0..600 {
         let text: String = (0..next(24)).map(|_| alphabet[next(alphabet.len())]).collect();
         for expecting in all {
-            let heard = reader.read(&text, &Known { values: &values, expecting, last: Some(DAY) });
+            let heard = reader.read(&text, &Known { values: &values, expecting, recent: &[DAY] });
             if heard == Heard::Yes {
                 assert_eq!(expecting, Expecting::Confirmation, "{text:?}");
                 let understood = flyball::confirm::understand(&text);
@@ -283,6 +300,6 @@ fn any_mess_of_characters_is_survived_and_is_no_yes() {
         }
     }
     let long = "Lisbon ".repeat(100_000);
-    let known = Known { values: &values, expecting: Expecting::Slot(ORIGIN), last: None };
+    let known = Known { values: &values, expecting: Expecting::Slot(ORIGIN), recent: &[] };
     let _ = reader.read(&long, &known);
 }

@@ -109,7 +109,8 @@ impl GatesConfig {
     /// Whether there may be a gate of this name or check; what is detected is known only in the workspace.
     #[must_use]
     pub fn may_have(&self, name: &str) -> bool {
-        self.detects() || self.gates.iter().any(|gate| gate.name == name || gate.check.as_deref() == Some(name))
+        self.detects()
+            || self.gates.iter().any(|gate| gate.name == name || gate.check.as_deref() == Some(name))
     }
 
     /// How they are run.

@@ -31,7 +31,10 @@ fn one(turn: &mut Turn<'_>, call: &Call, round: u64) -> Result<(bool, String), S
     match judged.verdict {
         Verdict::Allow => {}
         Verdict::Refuse => {
-            return Ok((false, deny(turn, call, Denier::Policy, &format!("Refused by the policy: {}", judged.why))?));
+            return Ok((
+                false,
+                deny(turn, call, Denier::Policy, &format!("Refused by the policy: {}", judged.why))?,
+            ));
         }
         Verdict::Confirm => {
             let plan = vec![PlanStep { tool: call.name.clone(), args: call.args.clone() }];

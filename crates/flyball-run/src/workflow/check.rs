@@ -155,7 +155,8 @@ fn forks(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
                 wrong.push(source.wrong(&["nodes", &at, key], "workflow_nested_fork", what, advice));
             } else if let Some(name) = branches.iter().find_map(|start| ends_in(plan, start)) {
                 let what = format!("a branch of node '{}' ends the run at node '{name}'", node.name);
-                let advice = "lead it to the join; `failed` gives the branch up, and the join goes on without it";
+                let advice =
+                    "lead it to the join; `failed` gives the branch up, and the join goes on without it";
                 wrong.push(source.wrong(&["nodes", &at, key], "workflow_branch_ends", what, advice));
             }
         }

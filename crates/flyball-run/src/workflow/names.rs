@@ -152,8 +152,7 @@ fn branches_to(plan: &Plan, join: &str) -> u64 {
         Next::Many(branches) => Some(branches),
         Next::One(_) => None,
     });
-    let here = many.filter(|branches| {
-        branches.iter().any(|branch| super::check::joins_of(plan, branch).contains(join))
-    });
+    let here = many
+        .filter(|branches| branches.iter().any(|branch| super::check::joins_of(plan, branch).contains(join)));
     here.map(|branches| branches.len() as u64).max().unwrap_or(0)
 }

@@ -22,7 +22,7 @@ pub enum Work {
     /// A plan that a person must confirm.
     Confirm(Confirm),
     /// Things to find out from a person.
-    Collect(Collect),
+    Collect(Box<Collect>),
     /// Words for the person.
     Say(Say),
     /// One call of a tool.

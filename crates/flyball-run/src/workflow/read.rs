@@ -8,8 +8,8 @@ use flyball::graph::Workflow;
 use flyball::policy::{Code, Format, Layer, Origin, PolicyError, PolicyErrors, parse};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The keys of the file itself.
@@ -120,7 +120,10 @@ impl Gathered<'_> {
         for key in self.map.keys().filter(|key| !KEYS.contains(&key.as_str())) {
             let what = format!("`{key}` is not a key of a workflow");
             let advice = match key.as_str() {
-                "edges" => "where a node leads is said by the node itself: `next`, `on_success`, `on_failure`".to_owned(),
+                "edges" => {
+                    "where a node leads is said by the node itself: `next`, `on_success`, `on_failure`"
+                        .to_owned()
+                }
                 _ => format!("remove it, or correct its spelling; the keys are {}", KEYS.join(", ")),
             };
             self.wrong.push(self.source.wrong(&[key], "workflow_unknown_key", what, &advice));

@@ -197,7 +197,9 @@ fn moved(value: &mut Value) {
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
                 match value {
-                    Value::String(text) if key == "$ref" => *text = text.replace("#/$defs/", "#/$defs/Policy"),
+                    Value::String(text) if key == "$ref" => {
+                        *text = text.replace("#/$defs/", "#/$defs/Policy")
+                    }
                     other => moved(other),
                 }
             }
@@ -247,7 +249,8 @@ pub fn json_schema() -> String {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let by_name: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
+            let by_name: BTreeMap<&String, Value> =
+                map.iter().map(|(key, value)| (key, sorted(value))).collect();
             by_name.into_iter().map(|(key, value)| (key.clone(), value)).collect()
         }
         Value::Array(items) => items.iter().map(sorted).collect(),

@@ -46,7 +46,9 @@ impl<'de> Deserialize<'de> for Span {
         };
         // What is no length of time would be no limit.
         span.filter(|span| span.millis().is_some()).ok_or_else(|| {
-            D::Error::custom("this is no length of time: write 250ms, 90s, 10m, 4h or a number of milliseconds")
+            D::Error::custom(
+                "this is no length of time: write 250ms, 90s, 10m, 4h or a number of milliseconds",
+            )
         })
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Course<'c, 't> {
     pub(super) speech: Speech,
     pub(super) values: Map<String, Value>,
     pub(super) expecting: Expecting,
-    /// The slot that got its value last.
-    pub(super) last: Option<usize>,
+    /// The slots in the order in which they got their values.
+    pub(super) recent: Vec<usize>,
     /// The question that is open.
     pub(super) question: String,
     /// What was asked for last by a question of its own.
@@ -81,7 +81,7 @@ impl<'c, 't> Course<'c, 't> {
             speech,
             values: Map::new(),
             expecting: Expecting::Anything,
-            last: None,
+            recent: Vec::new(),
             question: String::new(),
             asked: None,
             aborts: 0,
@@ -255,7 +255,7 @@ impl<'c, 't> Course<'c, 't> {
 
     /// What is known when a message is read.
     pub(super) fn known(&self) -> Known<'_> {
-        Known { values: &self.values, expecting: self.expecting, last: self.last }
+        Known { values: &self.values, expecting: self.expecting, recent: &self.recent }
     }
 
     /// Lets templates use what is known: `{{slots.NAME}}`. Slots of other conversations stay.

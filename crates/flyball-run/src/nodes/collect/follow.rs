@@ -252,7 +252,8 @@ impl Course<'_, '_> {
             }
             let shown = show(&checked);
             self.values.insert(name, checked);
-            self.last = Some(value.slot);
+            self.recent.retain(|slot| *slot != value.slot);
+            self.recent.push(value.slot);
             let key = self.slot_key(value.slot);
             self.succeeded("validation", &key)?;
             self.succeeded("collect_next_slot", &key)?;
@@ -376,7 +377,7 @@ impl Course<'_, '_> {
     fn start_over(&mut self, words: String, asks: bool) -> Over {
         self.values.clear();
         self.keep_slots();
-        self.last = None;
+        self.recent.clear();
         self.asked = None;
         self.expecting = Expecting::Anything;
         self.question = words;
