@@ -94,6 +94,13 @@ pub(crate) const ALL: &[Case] = &[
         tries: 1,
         stages: &[(Stage::Run, 0)],
     },
+    Case {
+        name: "tasks",
+        file: "tasks",
+        session: "chat",
+        tries: 1,
+        stages: &[(Stage::Run, 4), (Stage::Send("Удали 2 задачи про Варю"), 4), (Stage::Send("Да"), 0)],
+    },
     Case { name: "docs-writer", file: "docs-writer", session: "docs", tries: 1, stages: &[(Stage::Run, 0)] },
 ];
 

@@ -257,3 +257,13 @@ fn a_writer_that_stalls_gets_an_editor_and_then_finishes() {
     let guide = &place.files(case.session)["GUIDE.md"];
     assert!(guide.contains("## Uninstall"), "{guide}");
 }
+
+#[test]
+fn tasks_are_deleted_once_after_a_yes_that_comes_in_another_process() {
+    let (_place, case, sessions) = played("tasks");
+    let entries = &sessions[case.session];
+    let calls = of_type(entries, "tool.requested");
+    let deleted = calls.iter().filter(|entry| entry.event["tool"] == "delete_task").count();
+    assert_eq!(deleted, 2);
+    assert_eq!(effects(entries, "plan.approved").len(), 1);
+}
