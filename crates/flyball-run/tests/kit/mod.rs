@@ -1,5 +1,10 @@
 //! Runs for tests: a workflow as text, a store of its own, people who answer from a list.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "each test file uses its own part; a failure here is a failed test"
+)]
 
 use flyball::{Event, Kind, PolicySource, Preset};
 use flyball_journal::{Address, Desk, Recorder, RecorderOptions};
