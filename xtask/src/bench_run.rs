@@ -38,7 +38,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
             list.push(figure);
         }
     }
-    let [bare, their_bare, kept, their_kept] = all.map(|list| middle(list));
+    let [bare, their_bare, kept, their_kept] = all.map(middle);
     let store = format!("sqlite:{}", folder.join("share.db").display());
     let files = folder.join("share").display().to_string();
     let share = ask(&program, &["share", "examples/fix-until-green/workflow.yaml", &store, &files])?;
