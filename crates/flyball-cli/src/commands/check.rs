@@ -35,8 +35,11 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
             workflow.edges.iter().map(|edge| (edge.from.as_str(), edge.to.as_str())).collect();
         warnings.extend(lint_graph(&resolved, &pairs));
         let policy = &resolved.policy;
-        let limits = plan.as_ref().map_or_else(|| Limits::of(policy, workflow), |plan| plan.limits(policy));
-        (loops(workflow), bounds(workflow, &limits))
+        let worst = match &plan {
+            Some(plan) => plan.bounds(policy),
+            None => bounds(workflow, &Limits::of(policy, workflow)),
+        };
+        (loops(workflow), worst)
     });
     let file = args.file.display().to_string();
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));

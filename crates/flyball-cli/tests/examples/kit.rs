@@ -162,7 +162,7 @@ impl Place {
     }
 }
 
-/// What was decided, without what differs from run to run: times, and the names of files with large outputs.
+/// What was decided and what it was about, without what differs from run to run: times, and the names of files with large outputs.
 pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
     let shown = |entry: &Entry| {
         let decision = &entry.decision;
@@ -170,7 +170,9 @@ pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
             "type": entry.kind(), "node": entry.node(), "seq": decision["seq"],
             "decision": decision["decision"], "state": decision["state"], "trips": decision["trips"],
             "effects": decision["effects"], "feedback": decision["feedback"],
-            "outcome": entry.event["outcome"], "to": entry.event["to"],
+            "outcome": entry.event["outcome"], "to": entry.event["to"], "text": entry.event["text"],
+            "tool": entry.event["tool"], "ok": entry.event["ok"], "error": entry.event["error"],
+            "failing": entry.event["failing"], "hash": entry.event["hash"],
         })
     };
     entries.iter().map(shown).collect()

@@ -9,8 +9,9 @@ use super::walk::{Arrival, Walk, finished};
 use crate::fail::Failure;
 use crate::process::Cancel;
 use crate::workflow::spec::{Join, Span, Wait};
-use crate::workflow::{Node, Work};
+use crate::workflow::{Node, Work, join_of};
 use flyball::{Event, Kind, Verdict};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +35,11 @@ struct Under {
     take: mpsc::Receiver<Came>,
 }
 
+/// The field of the step to a join that tells what became of the branches.
+pub(super) const MET: &str = "met";
+
 /// What became of the branches that lead to a join.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Met {
     /// All that there are, in the order of the file.
     all: Vec<String>,
@@ -53,16 +58,18 @@ impl Walk {
     pub(super) fn fork(&mut self, node: &Node, branches: &[String]) -> Result<(String, Met), Stop> {
         let world = Arc::clone(&self.world);
         self.lane.settle()?;
-        let join = join_of(self, branches)?;
+        let no_join = || Failure::new("workflow_no_join", "the branches do not meet", "lead them to a join");
+        let join = join_of(&world.plan.nodes, branches).ok_or_else(no_join)?;
         let Some(Work::Join(spec)) = world.plan.nodes.get(&join).map(|node| &node.work) else {
-            return Err(
-                Failure::new("workflow_no_join", "the branches do not meet", "lead them to a join").into()
-            );
+            return Err(no_join().into());
         };
         // In a run that is taken up again, it is known who arrived: the others were stopped then, and stay stopped.
-        let known = self.lane.upcoming(&join).map(arrived_of);
-        let walked: Vec<&String> =
-            branches.iter().filter(|name| known.as_ref().is_none_or(|known| known.contains(name))).collect();
+        let known: Option<Met> = self
+            .lane
+            .upcoming_step(&node.name, &join)
+            .and_then(|event| serde_json::from_value(event.extra.get(MET)?.clone()).ok());
+        let arrived = |name: &&String| known.as_ref().is_none_or(|known| known.arrived.contains(name));
+        let walked: Vec<&String> = branches.iter().filter(arrived).collect();
         let visit = self.visits.get(&node.name).copied().unwrap_or(1);
         let (give, take) = mpsc::channel();
         let mut under = Under { open: walked.len(), stops: Vec::new(), take };
@@ -80,13 +87,12 @@ impl Walk {
         }
         drop(give);
         let gathered = match known {
-            Some(arrived) => self.gather_again(branches, arrived, under),
-            None => self.gather(spec, branches, under),
+            Some(met) => self.gather_again(branches, met, under),
+            None => self.gather(spec, branches, visit, under),
         };
         // The branches have drawn on the budget of this session.
         self.lane.look_again();
-        let mut met = gathered?;
-        met.visit = visit;
+        let met = gathered?;
         Ok((join, met))
     }
 
@@ -102,7 +108,13 @@ impl Walk {
 
     /// Waits for as many branches as the join wants. A branch that was stopped keeps its join from going on; one that
     /// has failed is over.
-    fn gather(&mut self, spec: &Join, branches: &[String], mut under: Under) -> Result<Met, Stop> {
+    fn gather(
+        &mut self,
+        spec: &Join,
+        branches: &[String],
+        visit: u64,
+        mut under: Under,
+    ) -> Result<Met, Stop> {
         let all = branches.len();
         let wanted = match spec.wait {
             Wait::All => all,
@@ -142,11 +154,11 @@ impl Walk {
         }
         let late = late && came.len() < wanted;
         let arrived = self.bring_together(branches, came);
-        Ok(Met { all: branches.to_vec(), arrived, late, wanted, visit: 0 })
+        Ok(Met { all: branches.to_vec(), arrived, late, wanted, visit })
     }
 
     /// The same in a run that is taken up again: those who arrived then arrive again, out of their histories.
-    fn gather_again(&mut self, branches: &[String], arrived: Vec<String>, under: Under) -> Result<Met, Stop> {
+    fn gather_again(&mut self, branches: &[String], met: Met, under: Under) -> Result<Met, Stop> {
         let mut came: Vec<Came> = Vec::new();
         while let Ok(one) = under.take.recv() {
             match one.how {
@@ -155,8 +167,7 @@ impl Walk {
             }
         }
         self.bring_together(branches, came);
-        // How it was judged is in the history.
-        Ok(Met { all: branches.to_vec(), wanted: arrived.len(), arrived, late: false, visit: 0 })
+        Ok(met)
     }
 
     /// Takes over what the branches have found out, in the order of the file, whoever came first.
@@ -176,7 +187,7 @@ impl Walk {
         came.into_iter().map(|one| one.name).collect()
     }
 
-    /// The join itself: which branches arrived is recorded, because it may be another one the next time.
+    /// The join itself.
     pub(super) fn join(&mut self, node: &Node, met: &Met) -> Result<Outcome, Stop> {
         *self.visits.entry(node.name.clone()).or_insert(0) += 1;
         let missing: BTreeSet<&String> = met.all.iter().filter(|name| !met.arrived.contains(name)).collect();
@@ -210,26 +221,4 @@ fn raise(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
         let own = counts.entry(name.clone()).or_insert(0);
         *own = (*own).max(*count);
     }
-}
-
-/// The join where branches meet.
-fn join_of(walk: &Walk, branches: &[String]) -> Result<String, Stop> {
-    let plan = &walk.world.plan;
-    let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut open: Vec<String> = branches.to_vec();
-    while let Some(name) = open.pop() {
-        let Some(node) = plan.nodes.get(&name) else { continue };
-        if matches!(node.work, Work::Join(_)) {
-            return Ok(name);
-        }
-        if seen.insert(name) {
-            open.extend(node.targets());
-        }
-    }
-    Err(Failure::new("workflow_no_join", "the branches do not meet", "lead them to a join").into())
-}
-
-fn arrived_of(event: &Event) -> Vec<String> {
-    let Kind::TurnFinished { structured: Some(structured), .. } = &event.kind else { return Vec::new() };
-    structured.get("arrived").and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default()
 }

@@ -315,6 +315,17 @@ impl Lane {
         }
     }
 
+    /// A step from a node to another, if that is the next event of our own in the history.
+    #[must_use]
+    pub fn upcoming_step(&self, from: &str, to: &str) -> Option<&Event> {
+        let next = self.history.iter().find(|past| is_ours(&past.event))?;
+        let found = match &next.event.kind {
+            Kind::TransitionRequested { from: then, to: there, .. } => then == from && there == to,
+            _ => false,
+        };
+        found.then_some(&next.event)
+    }
+
     /// Whether a release has come since the last refusal.
     fn was_released(&mut self) -> bool {
         self.collect_mail();

@@ -1,7 +1,7 @@
 //! Walking a plan: visit a node, measure progress, choose the way, ask whether it may be taken.
 
 use super::book::Past;
-use super::fork::Met;
+use super::fork::{MET, Met};
 use super::lane::Lane;
 use super::leftover::RUN;
 use super::stop::{Outcome, Status, Stop};
@@ -161,11 +161,12 @@ impl Walk {
             }
             self.measure(node)?;
             at = match outcome.to.clone().map_or_else(|| node.way(outcome.status), Next::One) {
-                Next::One(to) => self.go(node, &to)?,
+                Next::One(to) => self.go(node, &to, None)?,
                 Next::Many(branches) => {
                     let (join, branches) = self.fork(node, &branches)?;
-                    met = Some(branches);
-                    join
+                    let to = self.go(node, &join, Some(&branches))?;
+                    met = (to == join).then_some(branches);
+                    to
                 }
             };
         }
@@ -279,7 +280,7 @@ impl Walk {
     }
 
     /// Asks whether a way may be taken, and takes it, or the one for a refusal.
-    fn go(&mut self, node: &Node, to: &str) -> Result<String, Stop> {
+    fn go(&mut self, node: &Node, to: &str, met: Option<&Met>) -> Result<String, Stop> {
         let asked = |to: &str| {
             let kind = Kind::TransitionRequested { from: node.name.clone(), to: to.to_owned(), edge: None };
             Event::new("", kind)
@@ -291,7 +292,9 @@ impl Walk {
             }
             other => other,
         };
-        let event = asked(to);
+        let mut event = asked(to);
+        // Which branches arrived is recorded, because it may be others the next time.
+        event.extra.extend(met.map(|met| (MET.to_owned(), json!(met))));
         let mut refused: Vec<Value> =
             self.vars.get("refused").and_then(Value::as_array).cloned().unwrap_or_default();
         let other = loop {

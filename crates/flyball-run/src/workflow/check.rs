@@ -6,7 +6,7 @@ use super::read::Source;
 use super::{DONE, FAILED, Plan, names};
 use crate::fail::Failure;
 use flyball::Preset;
-use flyball::graph::{GraphError, bounds, loops};
+use flyball::graph::{GraphError, loops};
 use flyball::policy::{Mode, Rule, resolve};
 use std::collections::BTreeSet;
 
@@ -202,7 +202,7 @@ fn branches_again(plan: &Plan, start: &str, join: &str) -> bool {
 fn endless(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
     let layers: Vec<_> = plan.policy.iter().cloned().collect();
     let Ok(resolved) = resolve(&layers, Preset::Workflow) else { return };
-    let worst = bounds(&plan.graph, &plan.limits(&resolved.policy));
+    let worst = plan.bounds(&resolved.policy);
     if worst.transitions.value().is_some() {
         return;
     }

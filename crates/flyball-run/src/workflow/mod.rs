@@ -9,16 +9,17 @@ mod read;
 mod schema;
 pub mod spec;
 mod tools;
+mod worst;
 
 pub use node::{Common, Node, Work};
 pub use read::read;
 pub use schema::json_schema;
 pub(crate) use tools::declared;
 
-use flyball::graph::{Limits, Workflow};
-use flyball::policy::{Layer, Policy};
+use flyball::graph::Workflow;
+use flyball::policy::Layer;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The end that means success.
@@ -70,16 +71,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What a policy holds its sessions to. At `done` and `failed` nobody has a turn any more.
-    #[must_use]
-    pub fn limits(&self, policy: &Policy) -> Limits {
-        let mut limits = Limits::of(policy, &self.graph);
-        for end in [DONE, FAILED] {
-            limits.node_turns.insert(end.to_owned(), Some(0));
-        }
-        limits
-    }
-
     /// Whether anything in it checks the work.
     #[must_use]
     pub fn uses_gates(&self) -> bool {
@@ -89,4 +80,20 @@ impl Plan {
             _ => false,
         })
     }
+}
+
+/// The join where branches meet: the first that one of them leads to.
+pub(crate) fn join_of(nodes: &BTreeMap<String, Node>, branches: &[impl AsRef<str>]) -> Option<String> {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut open: Vec<String> = branches.iter().map(|name| name.as_ref().to_owned()).collect();
+    while let Some(name) = open.pop() {
+        let Some(node) = nodes.get(&name) else { continue };
+        if matches!(node.work, Work::Join(_)) {
+            return Some(name);
+        }
+        if seen.insert(name) {
+            open.extend(node.targets());
+        }
+    }
+    None
 }

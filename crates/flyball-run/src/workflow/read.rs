@@ -2,14 +2,13 @@
 
 use super::node::{Common, Node, Work};
 use super::spec::Signal;
-use super::{Plan, check};
+use super::{Plan, check, join_of};
 use crate::fail::Failure;
 use flyball::graph::Workflow;
 use flyball::policy::{Code, Format, Layer, Origin, PolicyError, PolicyErrors, parse};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The keys of the file itself.
@@ -148,7 +147,9 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
     file.version();
     let nodes = nodes(&mut file);
     let signals = signals(&mut file);
-    let first = nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+    let order: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let nodes: BTreeMap<String, Node> = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+    let first = order.first().cloned().unwrap_or_default();
     let stem = Path::new(source.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
     let start = file.part::<Option<String>>("start").unwrap_or(first);
     let texts: BTreeMap<String, String> = file.part("texts");
@@ -158,9 +159,9 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
         goal: file.part("goal"),
         description: file.part("description"),
         folder: folder.to_path_buf(),
-        graph: graph(&start, &nodes, &signals),
+        graph: graph(&start, &order, &nodes, &signals),
         start,
-        nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
+        nodes,
         policy: super::dialogue::with_texts(policy, &texts, source.file),
         providers: file.part("providers"),
         tools: file.part("tools"),
@@ -285,23 +286,28 @@ fn signals(file: &mut Gathered<'_>) -> Vec<Signal> {
 }
 
 /// The graph that the governor sees: what can be reached from the start, which stands first, so that loops are counted
-/// from there. A reviewer that is only called when a loop stalls is no part of it.
-fn graph(start: &str, nodes: &[Node], signals: &[Signal]) -> Workflow {
+/// from there. A reviewer that is only called when a loop stalls is no part of it. Where the run branches there is also
+/// an edge to the join: that is the step that the run itself takes, while others walk the branches.
+fn graph(start: &str, order: &[String], nodes: &BTreeMap<String, Node>, signals: &[Signal]) -> Workflow {
+    let leads_to = |node: &Node| {
+        let mut all = node.leads_to();
+        for branches in node.common.ways().map(|(_, next)| next.names()).filter(|names| names.len() > 1) {
+            all.extend(join_of(nodes, &branches).filter(|join| !all.contains(join)));
+        }
+        all
+    };
     let mut reached: BTreeSet<String> = BTreeSet::new();
     let mut open = vec![start.to_owned()];
     while let Some(name) = open.pop() {
-        if reached.insert(name.clone())
-            && let Some(node) = nodes.iter().find(|node| node.name == name)
-        {
-            open.extend(node.leads_to());
+        if reached.insert(name.clone()) {
+            open.extend(nodes.get(&name).map(&leads_to).unwrap_or_default());
         }
     }
-    let of_run = |node: &&Node| reached.contains(&node.name);
-    let mut names: Vec<String> = nodes.iter().filter(of_run).map(|node| node.name.clone()).collect();
+    let mut names: Vec<String> = order.iter().filter(|name| reached.contains(*name)).cloned().collect();
     names.sort_by_key(|name| name != start);
     let mut edges = Vec::new();
-    for node in nodes.iter().filter(of_run) {
-        for to in node.leads_to() {
+    for node in order.iter().filter(|name| reached.contains(*name)).filter_map(|name| nodes.get(name)) {
+        for to in leads_to(node) {
             if [super::DONE, super::FAILED].contains(&to.as_str()) && !names.contains(&to) {
                 names.push(to.clone());
             }

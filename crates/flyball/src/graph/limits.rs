@@ -3,7 +3,7 @@
 
 use super::{Workflow, loops};
 use crate::policy::{Mode, Policy};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stops a run when no person acts. Every number is a capacity: so many acts are
 /// allowed, the next is refused.
@@ -24,6 +24,9 @@ pub struct Limits {
     pub message_transitions: Option<u64>,
     /// Turns of single nodes; `Some(None)` = this node has no limit.
     pub node_turns: BTreeMap<String, Option<u64>>,
+    /// Nodes on which nobody has a turn: routers, joins, ends. A transition into one is a visit all the same; a run
+    /// that begins on one does not begin with a visit.
+    pub turnless: BTreeSet<String>,
     /// Turns of every other node. A node inside a loop gets at least one more than
     /// `loop_iterations`, else the iterations could never be used up.
     pub default_node_turns: Option<u64>,

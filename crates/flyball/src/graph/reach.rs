@@ -47,6 +47,8 @@ pub(super) struct Field {
     pub entries: Vec<usize>,
     pub visits: Vec<Option<u64>>,
     pub turns: Vec<Option<u64>>,
+    /// Nobody has a turn there.
+    pub turnless: Vec<bool>,
     pub arcs: Vec<Arc>,
     /// The smallest loop around each node.
     pub innermost: Vec<Option<usize>>,
@@ -92,12 +94,20 @@ impl Field {
             }
             anchors.extend(found.anchors.iter().map(|id| (&**id, position)));
         }
-        let visits = topology
-            .names
-            .iter()
-            .map(|name| real(limits.visits.get(*name).copied().unwrap_or(limits.default_visits)));
+        let turnless: Vec<bool> = topology.names.iter().map(|name| limits.turnless.contains(*name)).collect();
+        let entries = topology.entries();
+        let visits = topology.names.iter().enumerate().map(|(n, name)| {
+            let most = limits.visits.get(*name).copied().unwrap_or(limits.default_visits);
+            // Without a turn, the start itself is no visit: there is one more to come.
+            let start = turnless[n] && entries.contains(&n);
+            real(most.map(|most| most.saturating_add(u64::from(start))))
+        });
         let in_loop = limits.loop_iterations.map_or(0, |n| n.saturating_add(1));
-        let turns = topology.names.iter().zip(&innermost).map(|(name, looped)| {
+        let nodes = topology.names.iter().zip(&innermost).zip(&turnless);
+        let turns = nodes.map(|((name, looped), turnless)| {
+            if *turnless {
+                return None;
+            }
             let usual = limits.default_node_turns;
             let usual = if looped.is_some() { usual.map(|n| n.max(in_loop)) } else { usual };
             real(limits.node_turns.get(*name).copied().unwrap_or(usual))
@@ -105,7 +115,8 @@ impl Field {
         Field {
             visits: visits.collect(),
             turns: turns.collect(),
-            entries: topology.entries(),
+            turnless: turnless.clone(),
+            entries: entries.clone(),
             arcs: arcs(workflow, &topology, &anchors, limits),
             names: topology.names.iter().map(|n| (*n).to_owned()).collect(),
             innermost,
@@ -144,22 +155,50 @@ impl Field {
         field
     }
 
-    /// The most transitions that the whole run may take, whatever the graph is like. A turn
-    /// stands before each transition, so the turns of the session count as well.
+    /// The most transitions that the whole run may take, whatever the graph is like.
     pub(super) fn steps(&self) -> Option<u64> {
-        let total = least(self.total_transitions, self.message_transitions);
-        least(total, self.session_turns)
+        least(self.transitions(), self.session_turns.and_then(|turns| self.steps_of(turns)))
+    }
+
+    /// The most transitions by the limits on transitions alone.
+    pub(super) fn transitions(&self) -> Option<u64> {
+        least(self.total_transitions, self.message_transitions)
+    }
+
+    /// The most transitions with so many turns. A turn stands before each, unless it leaves a node without turns: of
+    /// those there are at most so many in a row. `None` = they can go in a circle.
+    fn steps_of(&self, turns: u64) -> Option<u64> {
+        let count = self.names.len();
+        let passed = |n: usize| self.turnless[n] && self.arcs.iter().any(|arc| arc.from == n);
+        let mut rows: Vec<u64> = (0..count).map(|n| u64::from(passed(n))).collect();
+        // As in any search for the longest way: when all nodes were seen once, what still grows is a circle.
+        for _ in 0..=count {
+            let mut grown = false;
+            for arc in self.arcs.iter().filter(|arc| passed(arc.from) && passed(arc.to)) {
+                let row = rows[arc.from].saturating_add(1);
+                if row > rows[arc.to] {
+                    rows[arc.to] = row;
+                    grown = true;
+                }
+            }
+            if !grown {
+                let row = rows.iter().copied().max().unwrap_or(0);
+                return turns.saturating_add(1).checked_mul(row.saturating_add(1))?.checked_sub(1);
+            }
+        }
+        None
     }
 
     /// The most turns on one node: each is a visit.
     pub(super) fn turns_on(&self, node: usize) -> Option<u64> {
-        least(self.turns[node], self.visits[node])
+        if self.turnless[node] { Some(0) } else { least(self.turns[node], self.visits[node]) }
     }
 
     /// No limit of a node, an edge or a loop ever stops this arc.
     pub(super) fn endless(&self, arc: &Arc) -> bool {
         let anchored = arc.anchor.is_some() && self.iterations.is_some();
-        arc.limit.is_none() && !anchored && self.turns_on(arc.to).is_none()
+        let entered = least(self.turns[arc.to], self.visits[arc.to]);
+        arc.limit.is_none() && !anchored && entered.is_none()
     }
 
     fn usable(&self, arc: &Arc) -> bool {
@@ -214,7 +253,8 @@ impl Reach {
     pub(super) fn new(field: &Field) -> Self {
         let count = field.names.len();
         let may_start = |n: &usize| {
-            let turns = least(field.turns_on(*n), field.session_turns);
+            let turns =
+                if field.turnless[*n] { None } else { least(field.turns_on(*n), field.session_turns) };
             turns != Some(0)
         };
         let starts: Vec<usize> = field.entries.iter().copied().filter(may_start).collect();

@@ -27,6 +27,7 @@ pub(super) fn search(field: &Field, reach: &Reach, goal: Option<Found>, budget: 
         reach,
         weights: (0..field.names.len()).map(|n| turns_on(n).unwrap_or(ENDLESS)).collect(),
         entered: vec![0; field.names.len()],
+        stood: 0,
         taken: vec![0; field.arcs.len()],
         rounds: vec![0; field.parents.len()],
         trail: Vec::new(),
@@ -48,6 +49,8 @@ struct Walk<'a> {
     /// last time it stands there.
     weights: Vec<u64>,
     entered: Vec<u64>,
+    /// Arrivals at nodes that have turns: each took one, but the last may be refused.
+    stood: u64,
     taken: Vec<u64>,
     rounds: Vec<u64>,
     trail: Vec<Step>,
@@ -94,6 +97,7 @@ impl Walk<'_> {
 
     fn enter(&mut self, node: usize) {
         self.entered[node] += 1;
+        self.stood += u64::from(!self.field.turnless[node]);
         if self.entered[node] == 1 {
             self.turns = self.turns.saturating_add(self.weights[node]);
         }
@@ -104,6 +108,7 @@ impl Walk<'_> {
 
     fn leave(&mut self, node: usize, by: Option<usize>) {
         self.entered[node] -= 1;
+        self.stood -= u64::from(!self.field.turnless[node]);
         if self.entered[node] == 0 {
             self.turns = self.turns.saturating_sub(self.weights[node]);
         }
@@ -119,8 +124,9 @@ impl Walk<'_> {
     /// The turn on this node was not refused, and the whole run may take one more step.
     fn may_go_on(&self, node: usize) -> bool {
         let turn_was_refused = self.field.turns[node].is_some_and(|most| self.entered[node] > most);
+        let session_over = self.field.session_turns.is_some_and(|most| self.stood > most);
         let steps = self.trail.len() as u64;
-        !turn_was_refused && self.field.steps().is_none_or(|most| steps < most)
+        !turn_was_refused && !session_over && self.field.transitions().is_none_or(|most| steps < most)
     }
 
     fn take(&mut self, position: usize) -> bool {
