@@ -136,6 +136,9 @@ fn tools_of(node: &Node) -> Vec<(&'static str, String)> {
     match &node.work {
         Work::Agent(agent) => agent.tools.iter().map(|tool| ("tools", tool.clone())).collect(),
         Work::Tool(tool) => vec![("tool", tool.tool.clone())],
+        Work::Collect(collect) => {
+            collect.action.iter().map(|action| ("action", action.tool.clone())).collect()
+        }
         Work::Confirm(confirm) if confirm.run => {
             let steps = confirm.plan.as_array().map_or(&[][..], Vec::as_slice);
             let named = steps.iter().filter_map(|step| step.get("tool").and_then(Value::as_str));

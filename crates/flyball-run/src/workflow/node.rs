@@ -80,9 +80,8 @@ impl Work {
                 let unclear = (!command.unclear.is_empty()).then_some(Unclear);
                 [Success, Failure].into_iter().chain(partial).chain(unclear).collect()
             }
-            Work::Agent(_) | Work::Confirm(_) | Work::Collect(_) => {
-                vec![Success, Failure, PartialSuccess, Unclear]
-            }
+            Work::Agent(_) | Work::Confirm(_) => vec![Success, Failure, PartialSuccess, Unclear],
+            Work::Collect(_) => vec![Success, Failure, Unclear],
             Work::Decide(_) => vec![Failure, Unclear],
             Work::Gate(_) => vec![Success, Failure, Unclear],
             Work::Tool(_) | Work::Human(_) => vec![Success, Failure],

@@ -217,6 +217,25 @@ fn states_that_go_round_without_a_person_are_seen_by_the_cycle_guard() {
 }
 
 #[test]
+fn a_conversation_that_somebody_stopped_goes_on_after_the_release() {
+    let chat = Chat::example("booking");
+    chat.in_pieces(&["from Madrid to Lisbon"]);
+    let stop = Kind::HumanStopped { by: Some("somebody".to_owned()), why: Some("wait".to_owned()) };
+    chat.record(SESSION, stop);
+    for _ in 0..2 {
+        let end = chat.in_pieces(&["2026-12-09"]);
+        assert!(matches!(end, End::Stopped(Stop::Halted(_))), "{end:?}");
+    }
+    chat.release(SESSION, "human");
+    let end = chat.go(&[]);
+    // Both messages are read: the day, and the same day once more.
+    assert_eq!(question(&end), "How many seats?");
+    assert!(!chat.said().iter().any(|text| text.contains("start over")), "{:#?}", chat.said());
+    assert_eq!(chat.in_pieces(&["2", "yes"]), End::Done);
+    assert_eq!(chat.file("bookings.csv"), "Madrid,Lisbon,2026-12-09,2\n");
+}
+
+#[test]
 fn a_person_may_take_a_day_to_answer() {
     let chat = Chat::example("booking");
     chat.in_pieces(&["from Madrid to Lisbon"]);

@@ -121,6 +121,11 @@ impl<'c, 't> Course<'c, 't> {
         self.words.clear();
         let text = talk::words(&past);
         self.speech.heard(&text);
+        if self.turn.walk.lane.decision().map(|decision| decision.state) == Some(flyball::Status::Halted) {
+            // Somebody has stopped the run meanwhile. The question is said once more, and goes no further than that.
+            self.say(&self.question.clone())?;
+            self.words.clear();
+        }
         let counted = self.count_message()?;
         if stands(&past.decision) {
             self.stand_still(&past)?;
@@ -178,6 +183,10 @@ impl<'c, 't> Course<'c, 't> {
             }
             if !std::mem::replace(&mut told, true) {
                 self.say(&self.speech.text(&Text::RetryAborted))?;
+            }
+            if comes_from_above(&past.decision) {
+                // The run's own session was halted, and is not any more: else nothing could have been said.
+                continue;
             }
             self.states.go_on(&past)?;
             if !stands(&past.decision) && !self.encouraged()? {
@@ -342,6 +351,11 @@ impl<'c, 't> Course<'c, 't> {
 pub(super) fn stands(decision: &Decision) -> bool {
     decision.decision >= Verdict::Block
         && matches!(decision.state, flyball::Status::Halted | flyball::Status::Blocked)
+}
+
+/// Whether a refusal is that of the session above.
+fn comes_from_above(decision: &Decision) -> bool {
+    decision.trips.iter().any(|trip| trip.reason == "user_stop" && trip.scope.contains_key("session"))
 }
 
 fn has_no_progress(decision: &Decision) -> bool {
