@@ -14,7 +14,7 @@ use adversary::{Random, Taken, play};
 use flyball::Preset;
 use flyball::graph::Bounds;
 use flyball::policy::resolve;
-use flyball_run::workflow::{Plan, read};
+use flyball_run::workflow::{Plan, Work, read};
 use serde_json::Value;
 use std::path::Path;
 
@@ -103,13 +103,17 @@ fn no_adversary_exceeds_the_promise_on_the_graphs_of_the_examples() {
         let text = std::fs::read_to_string(&path).unwrap();
         let example = read(&text, file, path.parent().unwrap()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let promise = promised(&example);
+        let routers = example.nodes.values().any(|node| matches!(node.work, Work::Route(_)));
         let graph = graphs::of_example(&example, &text);
         let mut longest = Taken::default();
         for trial in 0..40 {
             let workflow = graphs::with_script(&graph, &mut Random(trial), trial);
-            let mine = plan(&workflow);
-            assert_eq!(promised(&mine), promise, "{file}: the adversary plays the same graph");
-            let taken = hold(&workflow, &promise, &format!("{file}, trial {trial}"));
+            let mine = promised(&plan(&workflow));
+            assert_eq!(mine.transitions, promise.transitions, "{file}: the adversary plays the same graph");
+            // The adversary decides where a router would; a router has no turns, and the adversary has.
+            assert!(routers || mine == promise, "{file}: the adversary plays the same graph");
+            let held = Bounds { turns: mine.turns, ..promise.clone() };
+            let taken = hold(&workflow, &held, &format!("{file}, trial {trial}"));
             longest.transitions = longest.transitions.max(taken.transitions);
             longest.turns = longest.turns.max(taken.turns);
         }
