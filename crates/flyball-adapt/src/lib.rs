@@ -1,0 +1,4 @@
+//! Flyball on agents that never heard of it: what they wrote down, what they ask through their hooks, and the
+//! protocols between them, their tools and their models.
+
+pub mod source;
