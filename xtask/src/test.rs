@@ -10,6 +10,8 @@ use crate::{fuzz, outside, postgres, tools, torture};
 const SMOKE_RUNS: u64 = 20_000;
 /// Histories of the determinism tests with `--long`.
 const LONG_HISTORIES: &str = "100000";
+/// Kills of each example with `--long`.
+const LONG_KILLS: &str = "50";
 
 /// What came of all steps so far.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,9 @@ fn all(long: bool) -> Tally {
         let mut command = cargo(&["test", "--release", "--package", "flyball", "--test", "determinism"]);
         command.env("FLYBALL_HISTORIES", LONG_HISTORIES);
         tally.tests("long determinism", run_command(command));
+        let mut command = cargo(&["test", "--package", "flyball-cli", "--test", "examples"]);
+        command.env("FLYBALL_KILLS", LONG_KILLS);
+        tally.tests("long kills", run_command(command));
     }
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),

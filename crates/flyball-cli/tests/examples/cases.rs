@@ -101,6 +101,22 @@ pub(crate) const ALL: &[Case] = &[
         tries: 1,
         stages: &[(Stage::Run, 4), (Stage::Send("Удали 2 задачи про Варю"), 4), (Stage::Send("Да"), 0)],
     },
+    Case {
+        name: "booking",
+        file: "booking",
+        session: "booking",
+        tries: 1,
+        stages: &[
+            (Stage::Run, 4),
+            (Stage::Send("Book a flight from Madrid to Paris on 2026-12-09"), 4),
+            (Stage::Send("no, I meant Lisbon"), 4),
+            (Stage::Send("what does it cost?"), 4),
+            (Stage::Send("12"), 4),
+            (Stage::Send("2"), 4),
+            (Stage::Send("yes, but make it 3"), 4),
+            (Stage::Send("yes"), 0),
+        ],
+    },
     Case { name: "docs-writer", file: "docs-writer", session: "docs", tries: 1, stages: &[(Stage::Run, 0)] },
 ];
 

@@ -239,5 +239,7 @@ killed! {
     coder_verifier: "coder-verifier",
     planner_reviewer: "planner-reviewer",
     planner_quorum: "planner-quorum",
+    tasks: "tasks",
+    booking: "booking",
     docs_writer: "docs-writer",
 }
