@@ -1,10 +1,15 @@
-"""A small store of tasks: list, delete, and name what a plan would delete. Run in the folder of tasks.json."""
+"""A small store of tasks: list, delete, and name what a plan would delete. Run in the folder of tasks.json.
+
+What was begun under a key (FLYBALL_CALL) may be asked for again under the same key: it is done once.
+"""
 
 import json
 import os
 import sys
 
 FILE = "tasks.json"
+# The keys under which deletions were begun.
+BEGUN = "begun.log"
 
 
 def load():
@@ -24,11 +29,23 @@ def list_tasks(about=""):
     return "\n".join(f"{task['uid']} {task['title']}" for task in found) or "Задач нет."
 
 
+def begun(key):
+    if not os.path.exists(BEGUN):
+        return False
+    with open(BEGUN, encoding="utf-8") as file:
+        return key + "\n" in file.readlines()
+
+
 def delete_task(uid):
     tasks = load()
     left = [task for task in tasks if task["uid"] != uid]
-    if len(left) == len(tasks):
+    key = f"{os.environ.get('FLYBALL_CALL', '')} {uid}"
+    again = begun(key)
+    if len(left) == len(tasks) and not again:
         sys.exit(f"there is no task {uid}")
+    if not again:
+        with open(BEGUN, "a", encoding="utf-8") as file:
+            file.write(key + "\n")
     save(left)
     return f"deleted {uid}"
 
