@@ -1,7 +1,7 @@
 //! Fixed work for counting instructions. `cargo xtask bench` runs each mode with N and with 2N pairs of events under
 //! callgrind; the difference, divided by N, is what one pair costs, and start-up and preparation cancel out.
 //!
-//! usage: flyball-bench MODE PAIRS [HISTORY]
+//! usage: `flyball-bench MODE PAIRS [HISTORY]`
 //!
 //! A pair is one `tool.requested` and its `tool.finished`. HISTORY is how many events the session has seen before.
 //! The last line on standard output says how many decisions were not `allow`; in all modes but `loop` it must be 0.

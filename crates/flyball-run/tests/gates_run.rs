@@ -411,3 +411,62 @@ fn tests_that_the_tool_itself_tried_again_are_told_and_may_fail() {
     let report = quietly(&[gate], &folder, &strict);
     assert_eq!((report.verdict, report.failing.clone()), (Verdict::Failed, vec!["shaky".to_owned()]));
 }
+
+/// The checks of a checklist gate over this text.
+fn ticked(text: &str, may_skip: bool) -> Report {
+    let folder = Folder::new();
+    fs::write(folder.path().join("TODO.md"), text).expect("a file");
+    let mut gate = Gate::new("checklist", GateKind::Custom, &[]);
+    (gate.checklist, gate.may_skip) = (Some("TODO.md".into()), may_skip);
+    quietly(&[gate], &folder, &once())
+}
+
+#[test]
+fn open_items_of_a_checklist_are_checks_that_fail() {
+    let report = ticked(
+        "# To do\n\n- [x] parser\n* [ ] docs updated\n- [~] benchmark: no hardware here\n- [?] text\n",
+        false,
+    );
+    assert_eq!(report.verdict, Verdict::Failed);
+    let failed: Vec<&str> =
+        report.checks.iter().filter(|c| !c.passed && !c.skipped).map(|c| &*c.name).collect();
+    assert_eq!(
+        failed,
+        ["docs updated", "benchmark: no hardware here"],
+        "nobody waves it through unless they may"
+    );
+    assert_eq!(report.checks.iter().filter(|check| check.passed).count(), 1);
+}
+
+#[test]
+fn an_item_is_left_open_knowingly_with_a_reason_where_that_is_allowed() {
+    let report = ticked("- [x] parser\n- [~] benchmark: no hardware here\n", true);
+    assert_eq!(report.verdict, Verdict::Passed);
+    let told = report.checks.iter().find(|check| check.name == "benchmark").expect("a check");
+    assert!(told.skipped && !told.passed);
+    assert_eq!(told.skip_reason.as_deref(), Some("left open knowingly: no hardware here"));
+    assert_eq!(ticked("- [x] parser\n- [~] benchmark\n", true).verdict, Verdict::Failed, "without a reason");
+    let nothing_done = ticked("- [~] parser: too hard\n- [~] benchmark: no hardware here\n", true);
+    assert_eq!(nothing_done.verdict, Verdict::Unverified, "skipped is not passed");
+    assert_eq!(ticked("nothing\n", true).verdict, Verdict::Unverified);
+}
+
+#[test]
+fn the_same_open_item_three_times_is_thrashing() {
+    let report = ticked("- [x] parser\n- [ ] docs updated\n", true);
+    let mut sessions = Sessions::new(PolicySource::preset(Preset::Workflow));
+    let mut last = Decision::default();
+    for _ in 0..3 {
+        last = sessions.step(&Event::new("s", report.event(None).expect("an event"))).expect("a decision");
+    }
+    assert_eq!(last.decision, Answer::Halt);
+    assert_eq!(last.trips.first().map(|trip| &*trip.reason), Some("loop_thrashing"));
+}
+
+#[test]
+fn a_checklist_that_is_not_there_has_not_passed() {
+    let folder = Folder::new();
+    let mut gate = Gate::new("checklist", GateKind::Custom, &[]);
+    gate.checklist = Some("TODO.md".into());
+    assert_eq!(quietly(&[gate], &folder, &once()).verdict, Verdict::Failed);
+}

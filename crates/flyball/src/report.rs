@@ -138,17 +138,19 @@ impl State {
     #[must_use]
     pub fn report(&self, policy: &Policy) -> Report {
         let Counters { calls, turns, transitions, errors, tokens, cost_micro_usd, .. } = self.counters();
-        let limit = policy.budgets.loops.iterations;
-        let loops = self.flow.loops().map(|(shape, used)| LoopReport {
-            id: shape.id.clone(),
-            header: shape.header.clone(),
-            nodes: shape.nodes.clone(),
-            iterations: used.iterations,
-            limit,
-            badge: match limit {
-                Some(limit) => format!("Loop {}/{limit}", used.iterations),
-                None => format!("Loop {}", used.iterations),
-            },
+        let loops = self.flow.loops().map(|(shape, used)| {
+            let limit = self.watch.budget.iterations_of(&shape.id, policy.budgets.loops.iterations);
+            LoopReport {
+                id: shape.id.clone(),
+                header: shape.header.clone(),
+                nodes: shape.nodes.clone(),
+                iterations: used.iterations,
+                limit,
+                badge: match limit {
+                    Some(limit) => format!("Loop {}/{limit}", used.iterations),
+                    None => format!("Loop {}", used.iterations),
+                },
+            }
         });
         let nodes = self.flow.workflow().map_or(&[][..], |workflow| &workflow.nodes);
         let latch = self.halted.as_ref().or(self.blocked.as_ref());

@@ -49,6 +49,10 @@ pub struct GateConfig {
     /// The command and its arguments. `{results}` stands for a file that the tool is to write its results into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
+    /// A checklist to look at instead of running a command: every `- [ ]` in this file is a check that fails. With
+    /// `may_skip`, an item may be left open knowingly: `- [~] item: reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checklist: Option<PathBuf>,
     /// The folder to run in, inside the workspace. Default: the workspace itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
@@ -151,8 +155,11 @@ impl GateConfig {
                 gate.results = Results::Scratch("results".to_owned());
             }
         }
-        for path in [&self.dir, &self.results].into_iter().flatten() {
+        for path in [&self.dir, &self.results, &self.checklist].into_iter().flatten() {
             inside(&self.name, path)?;
+        }
+        if self.checklist.is_some() {
+            gate.checklist.clone_from(&self.checklist);
         }
         if let Some(file) = &self.results {
             gate.results = Results::File(file.clone());

@@ -72,6 +72,8 @@ pub struct Gate {
     pub kind: GateKind,
     /// The command and its arguments; no shell is involved.
     pub argv: Vec<String>,
+    /// A checklist of the workspace to look at instead of running a command, seen from `dir`.
+    pub checklist: Option<PathBuf>,
     /// The folder to run in, seen from the workspace.
     pub dir: PathBuf,
     /// Variables on top of the environment.
@@ -105,6 +107,7 @@ impl Gate {
             check,
             kind,
             argv: argv.iter().map(|part| (*part).to_owned()).collect(),
+            checklist: None,
             dir: PathBuf::new(),
             env: BTreeMap::new(),
             deadline: kind.deadline(),

@@ -9,6 +9,7 @@
 
 mod attempt;
 mod blocking;
+mod checklist;
 mod config;
 mod detect;
 mod error;

@@ -19,12 +19,13 @@ pub fn validate(gates: &[Gate]) -> Result<(), GateError> {
             let what = format!("two gates are named '{name}'");
             return Err(GateError::new("gate_duplicate", what, "give each gate a name of its own"));
         }
-        if gate.skip.is_none() && gate.argv.first().is_none_or(|program| program.trim().is_empty()) {
+        let works = gate.skip.is_some() || gate.checklist.is_some();
+        if !works && gate.argv.first().is_none_or(|program| program.trim().is_empty()) {
             let what = format!("gate '{name}' has no command");
             return Err(GateError::new(
                 "gate_no_command",
                 what,
-                "give it an `argv`, or say in `skip` why it is off",
+                "give it an `argv` or a `checklist`, or say in `skip` why it is off",
             ));
         }
     }

@@ -3,6 +3,7 @@
 //! order -> for each gate: may it run? -> [`attempt`] -> once more if tests failed -> [`Report`].
 
 use super::attempt::{Attempt, Line, attempt};
+use super::checklist;
 use super::error::GateError;
 use super::finding::{Finding, FindingKind};
 use super::gate::{Gate, GateKind};
@@ -35,11 +36,12 @@ pub fn run(
     validate(gates)?;
     let mut runs: Vec<GateRun> = Vec::with_capacity(gates.len());
     for gate in ordered(gates)? {
-        let run = match why_not(gate, &runs, options, cancel) {
-            Some((reason, because)) => GateRun::skipped(gate, reason, because),
-            None => one(gate, workspace, options, cancel, on_line),
+        let found = match (why_not(gate, &runs, options, cancel), &gate.checklist) {
+            (Some((reason, because)), _) => vec![GateRun::skipped(gate, reason, because)],
+            (None, Some(file)) => checklist::look(gate, file, workspace),
+            (None, None) => vec![one(gate, workspace, options, cancel, on_line)],
         };
-        runs.push(run.held_to_it());
+        runs.extend(found.into_iter().map(GateRun::held_to_it));
     }
     // The report lists them as they were given.
     let place = |run: &GateRun| gates.iter().position(|gate| gate.name == run.name);
@@ -60,7 +62,8 @@ fn why_not(
     if cancel.is_cancelled() {
         return Some(("cancelled before it began".to_owned(), None));
     }
-    if asked_to_skip(gate, options) && gate.may_skip {
+    // Of a checklist, single items may be left open, with a reason each.
+    if asked_to_skip(gate, options) && gate.may_skip && gate.checklist.is_none() {
         return Some(("left out on request".to_owned(), None));
     }
     let blames = |run: &&GateRun| options.cascade || gate.needs.contains(&run.name);

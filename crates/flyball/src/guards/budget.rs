@@ -78,6 +78,11 @@ impl Budget {
         line.limit.map(|limit| limit.saturating_add(raised))
     }
 
+    /// The iterations that a loop has, with what people have added to them.
+    pub(crate) fn iterations_of(&self, id: &str, limit: Option<u64>) -> Option<u64> {
+        self.limit(&Line::count("loop", "iterations", "max_cycle_iterations").of(id).uses(0, limit))
+    }
+
     /// Looks at one budget: trips if it is used up, warns once when little is left.
     fn look(&self, cx: &Cx<'_>, line: &Line<'_>, trips: &mut Trips, warned: &mut Vec<Fingerprint>) {
         let mode = cx.policy.budgets.mode;

@@ -292,6 +292,16 @@ fn the_step_limit_tells_the_way_that_led_there() {
     assert_eq!(trail.last().map(String::len), Some(26), "the node after 25 transitions: {trail:?}");
 }
 
+/// What a person adds to a loop is in its badge.
+#[test]
+fn the_badge_of_a_loop_shows_what_a_release_has_added() {
+    let halted = rounds(looped(budgets(json!({"loop": {"iterations": 3}}))), 4);
+    let run = halted.release("budget", "grant").run();
+    let session = run.sessions.get("s1").unwrap();
+    let report = session.state().report(session.policy());
+    assert_eq!(report.loops.iter().map(|known| known.badge.as_str()).collect::<Vec<_>>(), ["Loop 3/6"]);
+}
+
 /// A graph may change while it is worked on; the loop that shares most nodes goes on counting.
 #[test]
 fn a_loop_keeps_its_count_when_the_workflow_changes() {
