@@ -53,10 +53,6 @@ impl<V> Lookup<V> {
         self.0.len()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Everything, in an order that means nothing.
     pub(crate) fn in_no_order(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))

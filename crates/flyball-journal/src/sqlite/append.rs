@@ -1,22 +1,45 @@
 //! Writing: units of changes, each whole or not at all, fenced by revision and epoch in the statement itself.
 
 use super::Fault;
-use super::load::{self, Numbers, Place};
+use super::load;
+use super::numbers::{NewId, Numbers, Place};
 use super::rows::{self, stored};
 use crate::journal::{Appended, Errand, PendingRow, Unit};
 use crate::record::{Change, Head, LabelChange, Record, RowChange, state_sum};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 type Outcome<T> = Result<T, Fault>;
+
+/// What is done for every event, prepared once for a whole append.
+struct Pen<'a> {
+    sql: &'a Connection,
+    numbers: &'a Numbers,
+    head: CachedStatement<'a>,
+    event: CachedStatement<'a>,
+}
+
+impl<'a> Pen<'a> {
+    fn new(sql: &'a Connection, numbers: &'a Numbers) -> Outcome<Self> {
+        let head = "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, snapshot = ?4, updated = ?5, sum = ?6,
+             last = ?7 WHERE no = ?8 AND rev = ?9 AND epoch = ?10";
+        let event =
+            "INSERT INTO flyball_events (pos, prev, no, seq, at, nonce, epoch, id, body, text, whole, decision,
+             verdict, status, chain, sum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+        Ok(Pen { sql, numbers, head: sql.prepare_cached(head)?, event: sql.prepare_cached(event)? })
+    }
+}
 
 /// Writes all units that are not stale.
 pub(super) fn units(sql: &Connection, numbers: &Numbers, units: &[Unit]) -> Outcome<Vec<Appended>> {
     let newest = "SELECT coalesce(max(pos), 0) FROM flyball_events";
     let mut position: i64 = sql.prepare_cached(newest)?.query_row([], |row| row.get(0))?;
-    units.iter().map(|unit| write(sql, numbers, unit, &mut position)).collect()
+    let mut pen = Pen::new(sql, numbers)?;
+    units.iter().map(|unit| write(&mut pen, unit, &mut position)).collect()
 }
 
-fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -> Outcome<Appended> {
+fn write(pen: &mut Pen<'_>, unit: &Unit, position: &mut i64) -> Outcome<Appended> {
+    let (sql, numbers) = (pen.sql, pen.numbers);
     // With several sessions in one unit, a stale one must take the others back with it.
     let several = unit.changes.len() > 1;
     if several {
@@ -27,7 +50,7 @@ fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -
     for change in &unit.changes {
         let first = end;
         end += i64::try_from(change.records.len()).unwrap_or(i64::MAX);
-        match fence(sql, numbers, change, end)? {
+        match fence(pen, change, end)? {
             Ok(before) => places.push((before, first)),
             Err(refused) => {
                 unit.changes.iter().for_each(|change| numbers.forget(&change.head.session));
@@ -40,7 +63,7 @@ fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -
         }
     }
     for (change, (before, first)) in unit.changes.iter().zip(places) {
-        rest(sql, change, &before, first)?;
+        rest(pen, change, &before, first)?;
     }
     *position = end;
     if several {
@@ -51,7 +74,8 @@ fn write(sql: &Connection, numbers: &Numbers, unit: &Unit, position: &mut i64) -
 
 /// Moves the head, if it still stands where the writer saw it; the place of its last event will be `end`. Gives the
 /// place before that.
-fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outcome<Result<Place, Appended>> {
+fn fence(pen: &mut Pen<'_>, change: &Change, end: i64) -> Outcome<Result<Place, Appended>> {
+    let (sql, numbers) = (pen.sql, pen.numbers);
     let head = &change.head;
     let expected = head.rev.wrapping_sub(1);
     let known = match numbers.of(sql, &head.session)? {
@@ -69,7 +93,7 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
         return Ok(Err(Appended::Stale));
     }
     let last = if change.records.is_empty() { before.last } else { end };
-    if update(sql, change, &before, last)? {
+    if update(pen, change, &before, last)? {
         numbers.set(&head.session, Place { no: before.no, rev: head.rev, last });
         return Ok(Ok(before));
     }
@@ -81,28 +105,23 @@ fn fence(sql: &Connection, numbers: &Numbers, change: &Change, end: i64) -> Outc
 }
 
 /// Moves a head; says whether it stood where it must. What seldom changes is written only if it has changed.
-fn update(sql: &Connection, change: &Change, before: &Place, last: i64) -> Outcome<bool> {
+fn update(pen: &mut Pen<'_>, change: &Change, before: &Place, last: i64) -> Outcome<bool> {
     let Change { head, epoch, seldom, .. } = change;
-    let moved = sql
-        .prepare_cached(
-            "UPDATE flyball_sessions SET rev = ?1, seq = ?2, chain = ?3, snapshot = ?4, updated = ?5, sum = ?6,
-             last = ?7 WHERE no = ?8 AND rev = ?9 AND epoch = ?10",
-        )?
-        .execute(params![
-            stored(head.rev),
-            stored(head.seq),
-            head.chain,
-            stored(head.snapshot),
-            stored(head.updated),
-            stored(head.sum()),
-            last,
-            before.no,
-            stored(head.rev.wrapping_sub(1)),
-            stored(*epoch),
-        ])?;
+    let moved = pen.head.execute(params![
+        stored(head.rev),
+        stored(head.seq),
+        head.chain,
+        stored(head.snapshot),
+        stored(head.updated),
+        stored(head.sum()),
+        last,
+        before.no,
+        stored(head.rev.wrapping_sub(1)),
+        stored(*epoch),
+    ])?;
     if moved == 1 && *seldom {
         let glance = &head.glance;
-        sql.prepare_cached(
+        pen.sql.prepare_cached(
             "UPDATE flyball_sessions SET policy = ?1, pending = ?2, started = ?3, status = ?4, warnings = ?5,
              blocks = ?6, halts = ?7, stopped_by = ?8, label = ?9, parent = ?10 WHERE no = ?11",
         )?
@@ -155,16 +174,26 @@ pub(super) fn insert(sql: &Connection, head: &Head, epoch: u64, last: i64) -> Ou
 }
 
 /// Everything that hangs on the head.
-fn rest(sql: &Connection, change: &Change, before: &Place, first: i64) -> Outcome<()> {
-    let (head, no) = (&change.head, before.no);
+fn rest(pen: &mut Pen<'_>, change: &Change, before: &Place, first: i64) -> Outcome<()> {
+    let (sql, head, no) = (pen.sql, &change.head, before.no);
     let (mut place, mut last) = (first, before.last);
+    let mut new = Vec::with_capacity(change.records.len());
     for entry in &change.records {
         place += 1;
-        record(sql, no, (place, last), &head.session, entry)?;
+        record(&mut pen.event, no, (place, last), &head.session, entry)?;
         last = place;
+        new.extend(new_id(entry, place));
+    }
+    if change.snapshot.is_none() {
+        pen.numbers.went_on(&head.session, before, head.rev, new);
+    } else if let Some(mut all) = pen.numbers.snapshotted(&head.session, before, head.rev) {
+        all.append(&mut new);
+        enter(sql, no, &head.session, &all)?;
+    } else {
+        let all = read_back(sql, no, last)?;
+        enter(sql, no, &head.session, &all)?;
     }
     if let Some(state) = &change.snapshot {
-        ids(sql, no, last, &head.session)?;
         let put = "INSERT INTO flyball_snapshots (no, seq, state, sum) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT (no) DO UPDATE SET seq = excluded.seq, state = excluded.state, sum = excluded.sum";
         let sum = state_sum(&head.session, head.snapshot, state);
@@ -178,12 +207,14 @@ fn rest(sql: &Connection, change: &Change, before: &Place, first: i64) -> Outcom
     Ok(())
 }
 
-fn record(sql: &Connection, no: i64, place: (i64, i64), session: &str, record: &Record) -> Outcome<()> {
-    let insert =
-        "INSERT INTO flyball_events (pos, prev, no, seq, at, nonce, epoch, id, body, text, whole, decision,
-         verdict, status, chain, sum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-    sql.prepare_cached(insert)?.execute(params![
+fn record(
+    event: &mut CachedStatement<'_>,
+    no: i64,
+    place: (i64, i64),
+    session: &str,
+    record: &Record,
+) -> Outcome<()> {
+    event.execute(params![
         place.0,
         place.1,
         no,
@@ -204,18 +235,21 @@ fn record(sql: &Connection, no: i64, place: (i64, i64), session: &str, record: &
     Ok(())
 }
 
-/// Enters the ids of the events since the last snapshot, from the last one back.
-fn ids(sql: &Connection, no: i64, last: i64, session: &str) -> Outcome<()> {
+fn new_id(record: &Record, place: i64) -> Option<NewId> {
+    let id = record.id.clone()?;
+    let Record { seq, body, verdict, status, .. } = *record;
+    Some(NewId { id, seq, place, body, verdict, status })
+}
+
+/// The ids of the events since the last snapshot, from the last one back.
+fn read_back(sql: &Connection, no: i64, last: i64) -> Outcome<Vec<NewId>> {
     let before = "SELECT seq FROM flyball_snapshots WHERE no = ?1";
     let before: Option<i64> = sql.prepare_cached(before)?.query_row([no], |row| row.get(0)).optional()?;
     let mut place = last;
     let mut event = sql.prepare_cached(
         "SELECT prev, seq, id, body, verdict, status FROM flyball_events WHERE pos = ?1 AND no = ?2",
     )?;
-    let mut enter = sql.prepare_cached(
-        "INSERT INTO flyball_ids (no, id, seq, pos, body, verdict, status, sum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?;
+    let mut found = Vec::new();
     while place != 0 {
         let mut rows = event.query(params![place, no])?;
         let Some(row) = rows.next()? else { break };
@@ -224,14 +258,26 @@ fn ids(sql: &Connection, no: i64, last: i64, session: &str) -> Outcome<()> {
             break;
         }
         if let Some(id) = row.get::<_, Option<String>>(2)? {
-            let body: i64 = row.get(3)?;
             let verdict = rows::verdict(row.get_ref(4)?.as_str().unwrap_or_default())?;
             let status = rows::status(row.get_ref(5)?.as_str().unwrap_or_default())?;
-            let sum = Record::id_sum(session, &id, rows::read(seq), rows::read(body), verdict, status);
-            let (verdict, status) = (verdict.as_str(), status.as_str());
-            enter.execute(params![no, id, seq, place, body, verdict, status, stored(sum)])?;
+            let (seq, body) = (rows::read(seq), rows::read(row.get(3)?));
+            found.push(NewId { id, seq, place, body, verdict, status });
         }
         place = row.get(0)?;
+    }
+    Ok(found)
+}
+
+/// Enters ids under which events are found again.
+fn enter(sql: &Connection, no: i64, session: &str, ids: &[NewId]) -> Outcome<()> {
+    let mut enter = sql.prepare_cached(
+        "INSERT INTO flyball_ids (no, id, seq, pos, body, verdict, status, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    for NewId { id, seq, place, body, verdict, status } in ids {
+        let sum = Record::id_sum(session, id, *seq, *body, *verdict, *status);
+        let (verdict, status) = (verdict.as_str(), status.as_str());
+        enter.execute(params![no, id, stored(*seq), place, stored(*body), verdict, status, stored(sum)])?;
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Reading: sessions, ids, events. What is read is checked; a miss is believed only if its neighbours are whole.
 
 use super::Fault;
+use super::numbers::{Numbers, Place};
 use super::rows::{self, HEAD, PENDING, RECORD, read, stored};
 use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow};
-use crate::lookup::Lookup;
 use crate::record::{Head, Loaded, Record, state_sum};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Outcome<T> = Result<T, Fault>;
 
@@ -30,77 +29,9 @@ pub(super) fn all<T>(
     Ok(list)
 }
 
-/// Where a session's rows are, as of one of its revisions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    /// The number under which they are found.
-    pub(super) no: i64,
-    /// The revision that `last` belongs to.
-    pub(super) rev: u64,
-    /// The place of its last event.
-    pub(super) last: i64,
-}
-
-/// The places of sessions at work, so that they are not looked up for every event. One that was pruned and made anew
-/// has another number; its old one leads nowhere, and the fence of an append tells.
-#[derive(Debug, Default)]
-pub(super) struct Numbers(Mutex<Lookup<Place>>);
-
-/// How many places are kept; then the list begins anew.
-const NUMBERS: usize = 10_000;
-
-impl Numbers {
-    fn all(&self) -> MutexGuard<'_, Lookup<Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The place of a session, looked up if need be.
-    pub(super) fn of(&self, sql: &Connection, session: &str) -> Outcome<Option<Place>> {
-        let known = self.all().get(session).copied();
-        if known.is_some() { Ok(known) } else { self.look_up(sql, session) }
-    }
-
-    /// The place of a session as it is now.
-    pub(super) fn look_up(&self, sql: &Connection, session: &str) -> Outcome<Option<Place>> {
-        let Some(no) = number(sql, session)? else {
-            self.forget(session);
-            return Ok(None);
-        };
-        let ends = "SELECT rev, last FROM flyball_sessions WHERE no = ?1";
-        let place = sql
-            .prepare_cached(ends)?
-            .query_row([no], |row| Ok(Place { no, rev: read(row.get(0)?), last: row.get(1)? }))?;
-        self.set(session, place);
-        Ok(Some(place))
-    }
-
-    /// A session has moved.
-    pub(super) fn set(&self, session: &str, place: Place) {
-        let mut all = self.all();
-        if let Some(known) = all.get_mut(session) {
-            *known = place;
-            return;
-        }
-        if all.len() >= NUMBERS {
-            all.clear();
-        }
-        all.insert(session.to_owned(), place);
-    }
-
-    /// What was known of a session is wrong.
-    pub(super) fn forget(&self, session: &str) {
-        self.all().remove(session);
-    }
-
-    /// What was known may all be wrong: a transaction was not committed.
-    pub(super) fn clear(&self) {
-        self.all().clear();
-    }
-}
-
 /// The number under which a session's rows are found. A name that is not found is looked for in the second index too:
 /// damage that hides it from one does not hide it from the other.
-fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
+pub(super) fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
     let found = |query: &str| -> Outcome<Option<i64>> {
         Ok(sql.prepare_cached(query)?.query_row([session], |row| row.get(0)).optional()?)
     };

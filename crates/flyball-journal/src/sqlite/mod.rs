@@ -6,6 +6,7 @@
 mod append;
 mod desk;
 mod load;
+mod numbers;
 mod private;
 mod rows;
 mod schema;
@@ -68,7 +69,7 @@ pub struct Sqlite {
     probe: Probe,
     inner: Mutex<Inner>,
     turns: turn::Turns,
-    numbers: load::Numbers,
+    numbers: numbers::Numbers,
 }
 
 #[derive(Debug)]
@@ -101,7 +102,7 @@ impl Sqlite {
             probe: options.probe,
             inner: Mutex::new(Inner { connection, broken: false, hardened: false }),
             turns,
-            numbers: load::Numbers::default(),
+            numbers: numbers::Numbers::default(),
         };
         store.prepare(options.sync, options.existing)?;
         Ok(store)

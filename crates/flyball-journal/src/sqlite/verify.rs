@@ -1,7 +1,8 @@
 //! Reads the whole store and says what is damaged.
 
 use super::Fault;
-use super::load::{Numbers, all, find, load};
+use super::load::{all, find, load};
+use super::numbers::Numbers;
 use super::rows::{self, RECORD};
 use crate::record::Chain;
 use rusqlite::{Connection, params};
