@@ -4,8 +4,8 @@ mod desk;
 mod run;
 
 pub(crate) use desk::{
-    Doctor, DoctorStep, List, Mode, Outbox, Prune, Release, Reply, Send, Status, Step, Stop, StoreArgs, Top,
-    Who,
+    Activity, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Prune, Release, Reply, Send, Status, Step,
+    Stop, StoreArgs, Top, Who,
 };
 
 pub(crate) use run::{Resume, Run};
@@ -69,6 +69,10 @@ pub(crate) enum Command {
     /// One half of the doctor's round trip.
     #[command(hide = true)]
     DoctorStep(DoctorStep),
+    /// Show what happens in the sessions of the store, one line each, by kind.
+    Activity(Activity),
+    /// Print what was counted over all sessions of the store, as Prometheus reads it or as JSON.
+    Metrics(Metrics),
     /// Show what is to be told to others and was not yet, and try again what was given up.
     Outbox(Outbox),
     /// Print the JSON schema of policy or workflow files, for editors.

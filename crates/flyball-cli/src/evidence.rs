@@ -148,7 +148,7 @@ impl Cursor {
 }
 
 /// An event in one line.
-fn describe(event: &Event) -> String {
+pub(crate) fn describe(event: &Event) -> String {
     match &event.kind {
         Kind::ToolRequested { tool, args, .. } => format!("{tool} {}", short(&plain(args))),
         Kind::ToolFinished { ok, output, error, .. } => {

@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         Command::Prune(args) => commands::prune::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::DoctorStep(args) => commands::doctor::step(&args),
+        Command::Activity(args) => commands::activity::run(&args),
+        Command::Metrics(args) => commands::metrics::run(&args),
         Command::Outbox(args) => commands::outbox::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
     };

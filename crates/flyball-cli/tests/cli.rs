@@ -14,6 +14,8 @@ mod bad_store;
 mod bad_workflow;
 #[path = "cli/commands.rs"]
 mod commands;
+#[path = "cli/counts.rs"]
+mod counts;
 #[path = "cli/kit.rs"]
 mod kit;
 #[path = "cli/people.rs"]

@@ -59,6 +59,17 @@ impl Severity {
             Severity::Halt => Verdict::Halt,
         }
     }
+
+    /// The word as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Observe => "observe",
+            Severity::Warn => "warn",
+            Severity::Block => "block",
+            Severity::Halt => "halt",
+        }
+    }
 }
 
 /// What a session is doing.

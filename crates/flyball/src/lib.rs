@@ -32,6 +32,7 @@ mod guards;
 mod ledger;
 mod lifecycle;
 pub mod limits;
+pub mod metrics;
 mod periodic;
 pub mod policy;
 mod reasons;

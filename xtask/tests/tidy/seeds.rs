@@ -28,14 +28,9 @@ const PARTS: [(&str, u32); 16] = [
     ("M-TST", 99),
 ];
 
-/// Rows that wait for a room that is being built, by the mark that stands in their test column. To be emptied.
-const OPEN: [(&str, &[u32]); 1] = [("TODO-SERVE", &[76, 83, 84, 85, 86, 87])];
-
 /// Where the paths that the page may name begin.
 const ROOMS: [&str; 8] =
     ["crates/", "fixtures/", "examples/", "docs/", "xtask/", "torture/", "bench/", "fuzz/"];
-/// The room that rows with a mark may name before it is built.
-const UNBUILT: &str = "crates/flyball-run";
 
 /// One row of the table.
 struct Row {
@@ -44,13 +39,6 @@ struct Row {
     place: String,
     test: String,
     seen: String,
-}
-
-/// Whether a line is a row that may carry a mark for now.
-pub(crate) fn is_open(path: &str, line: &str) -> bool {
-    let number = line.strip_prefix("| ").and_then(|rest| rest.split(" | ").next()?.parse().ok());
-    path == PAGE
-        && number.is_some_and(|number: u32| OPEN.iter().any(|(_, numbers)| numbers.contains(&number)))
 }
 
 /// The rows of the parts; what is decided against is told in a table of three columns, which has none.
@@ -111,12 +99,8 @@ fn is_test(path: &str, text: &str, name: &str) -> bool {
 
 /// What is wrong with the paths and names of a cell. With `tests`, a name must be a test.
 fn wrong(row: &Row, cell: &str, tests: bool) -> Vec<String> {
-    let open = OPEN.iter().any(|(mark, _)| row.test.contains(mark));
     let mut found = Vec::new();
     for (path, names) in cited(cell) {
-        if open && path.starts_with(UNBUILT) {
-            continue;
-        }
         let file = root().join(path);
         if path.is_empty() || !file.exists() {
             found.push(format!("item {}: there is no {path:?} before {names:?}", row.number));
@@ -160,20 +144,13 @@ fn every_place_test_and_command_that_the_page_names_is_there() {
 }
 
 #[test]
-fn no_item_is_without_a_test_but_those_that_wait() {
+fn no_item_is_without_a_test() {
     let rows = rows(&read(PAGE));
     let mut found = Vec::new();
     for row in &rows {
         let shown = cited(&row.test).iter().any(|(path, _)| !path.is_empty());
-        if !shown && !OPEN.iter().any(|(_, numbers)| numbers.contains(&row.number)) {
+        if !shown {
             found.push(format!("item {}: no test shows it", row.number));
-        }
-    }
-    for (mark, numbers) in OPEN {
-        let marked: Vec<u32> =
-            rows.iter().filter(|row| row.test.contains(mark)).map(|row| row.number).collect();
-        if marked != numbers {
-            found.push(format!("{mark} stands in rows {marked:?}, the list here has {numbers:?}"));
         }
     }
     none(&found);

@@ -55,6 +55,37 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
+/// `flyball activity`.
+#[derive(Debug, Args)]
+pub(crate) struct Activity {
+    /// Only this session.
+    pub(crate) session: Option<String>,
+    /// Only lines of this kind; may be given several times.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Vec<crate::commands::activity::What>,
+    /// At most so many, the newest.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Go on with what happens from now on, until it is ended.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `flyball metrics`.
+#[derive(Debug, Args)]
+pub(crate) struct Metrics {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `flyball top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {

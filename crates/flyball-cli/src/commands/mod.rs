@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod activity;
 pub(crate) mod answer;
 pub(crate) mod check;
 pub(crate) mod config;
@@ -7,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod graph;
 pub(crate) mod list;
+pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod outbox;
 pub(crate) mod prune;

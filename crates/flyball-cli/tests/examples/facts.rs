@@ -128,6 +128,14 @@ fn ralph_recovers_from_its_bad_habits_and_is_done_when_the_gate_agrees() {
 }
 
 #[test]
+fn the_large_response_of_ralph_is_counted() {
+    let (place, _, _) = played("ralph");
+    let metrics: Value = serde_json::from_str(&place.run(&["metrics", "--json"]).out).unwrap();
+    assert_eq!(metrics["large_responses"], 1, "{metrics}");
+    assert_eq!(metrics["validation_failures"], 2, "{metrics}");
+}
+
+#[test]
 fn ralph_who_never_gets_it_right_is_stopped_by_the_gate() {
     let (_, case, sessions) = played("ralph-never");
     let entries = &sessions[case.session];

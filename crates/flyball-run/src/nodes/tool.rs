@@ -56,6 +56,7 @@ pub(super) fn invoke(
     }
     let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
     let output = perform(turn, call, tool, args, before)?;
+    let large = !output.log.is_empty();
     let kind = Kind::ToolFinished {
         call: Some(call.to_owned()),
         ok: Some(output.ok),
@@ -67,6 +68,9 @@ pub(super) fn invoke(
     };
     let mut told = turn.event(kind);
     told.round = round;
+    if large {
+        told.extra.insert("large".to_owned(), json!(true));
+    }
     let past = turn.walk.tell(told)?;
     let Kind::ToolFinished { ok, output, error, .. } = past.event.kind else {
         return Ok(Called::Refused { text: String::new() });
