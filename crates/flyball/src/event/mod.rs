@@ -8,6 +8,7 @@ mod effect;
 mod kind;
 mod normalise;
 mod parse;
+mod quick;
 
 pub use canonical::canonical_json;
 pub(crate) use canonical::{Numbers, identity, value_fingerprint};

@@ -7,6 +7,7 @@ use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTE
 use crate::suggest::closest;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value, json};
 use std::fmt;
 
@@ -44,9 +45,20 @@ pub(super) fn event(line: &str) -> Result<Event, Error> {
     let node = take_name(&mut map, "node")?;
     let round = map.remove("round").map_or(Ok(None), |value| round(&value))?;
     let usage = map.remove("usage").map_or(Ok(Usage::default()), |value| usage(&value))?;
-    let own = own_fields(&mut map, fields);
-    let kind = typed(&name, own)?;
+    let kind = match super::quick::take(&name, &mut map) {
+        Some(kind) => {
+            map.remove("type");
+            kind
+        }
+        None => slowly(&name, &mut map, fields)?,
+    };
     Ok(Event { session, id, at, node, round, usage, kind, extra: map })
+}
+
+/// A kind of event the long way, with a complaint that names the field.
+fn slowly(name: &str, map: &mut Map<String, Value>, fields: &[&str]) -> Result<Kind, Error> {
+    let own = own_fields(map, fields);
+    typed(name, own)
 }
 
 /// Moves the fields that belong to the type (and the type itself) out of the map; what stays is extra.
@@ -390,12 +402,16 @@ impl<'de> Visitor<'de> for Bounded {
         let inner = self.deeper()?;
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            if map.contains_key(&key) {
-                let shown: String = key.chars().take(60).collect();
-                return Err(serde::de::Error::custom(format!("{DUPLICATE}{shown}`")));
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    let value = access.next_value_seed(inner)?;
+                    place.insert(value);
+                }
+                Entry::Occupied(there) => {
+                    let shown: String = there.key().chars().take(60).collect();
+                    return Err(serde::de::Error::custom(format!("{DUPLICATE}{shown}`")));
+                }
             }
-            let value = access.next_value_seed(inner)?;
-            map.insert(key, value);
             too_many(map.len())?;
         }
         Ok(Value::Object(map))
@@ -416,4 +432,45 @@ fn too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
         return Err(E::custom(format!("more than {EVENT_ENTRIES} entries in one object or list")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What both ways make of an event, and what they leave over.
+    fn both(line: &str) -> [Option<(Kind, Map<String, Value>)>; 2] {
+        let Ok(Value::Object(map)) = checked(line) else { return [None, None] };
+        let name = map.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let fields = fields_of(&name).unwrap_or_default();
+        let (mut quick, mut slow) = (map.clone(), map);
+        let first = super::super::quick::take(&name, &mut quick);
+        quick.remove("type");
+        let second = slowly(&name, &mut slow, fields).ok();
+        [first.map(|kind| (kind, quick)), second.map(|kind| (kind, slow))]
+    }
+
+    #[test]
+    fn the_quick_way_gives_what_the_long_way_gives_or_nothing() {
+        let values = ["null", "true", "7", "7.0", "-7", "\"x\"", "\"\"", "[1]", "{\"a\":[null,1.5]}"];
+        let long = format!("\"{}\"", "n".repeat(NAME_BYTES + 1));
+        let mut quick = 0;
+        for kind in ["tool.requested", "tool.finished"] {
+            for field in ["call", "tool", "args", "ok", "output", "error", "duration_ms", "other"] {
+                for value in values.iter().copied().chain([long.as_str()]) {
+                    for rest in [r#","call":"c1","tool":"bash""#, r#","call":"c1""#, r#","tool":"bash""#, ""]
+                    {
+                        if rest.contains(&format!("\"{field}\"")) {
+                            continue;
+                        }
+                        let line = format!("{{\"type\":\"{kind}\",\"{field}\":{value}{rest}}}");
+                        let [first, second] = both(&line);
+                        quick += usize::from(first.is_some());
+                        assert!(first.is_none() || first == second, "{line}: {first:?} and {second:?}");
+                    }
+                }
+            }
+        }
+        assert!(quick > 150, "the quick way was taken {quick} times");
+    }
 }
