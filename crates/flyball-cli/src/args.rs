@@ -11,6 +11,7 @@ pub(crate) use desk::{
 pub(crate) use run::{Resume, Run};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use flyball_adapt::source::Format;
 use std::path::PathBuf;
 
 /// The governor for AI agents: sees every turn, call and transition, and decides allow, warn, block or halt.
@@ -93,25 +94,24 @@ pub(crate) struct PolicyArgs {
     pub(crate) set: Vec<String>,
 }
 
-/// The formats that `replay` reads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Flyball's own events, one JSON object a line.
-    #[default]
-    Flyball,
+/// The format of a transcript by its name.
+fn format() -> impl clap::builder::TypedValueParser<Value = Format> {
+    use clap::builder::TypedValueParser;
+    let names = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name));
+    names.try_map(|name| Format::from_name(&name).ok_or("no such format"))
 }
 
 /// `flyball replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Files of events; `-` is stdin.
+    /// Files of events, or transcripts of other tools; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// The format of the files.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
+    /// The format of the files. Without it: found out from their first lines.
+    #[arg(long, value_name = "NAME", value_parser = format())]
+    pub(crate) format: Option<Format>,
     /// Print one decision a line, for each event, and nothing else.
     #[arg(long)]
     pub(crate) json: bool,
@@ -213,12 +213,15 @@ pub(crate) struct Graph {
 /// `flyball explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// A session of the store, or a file of recorded events.
+    /// A session of the store, a file of recorded events, or a transcript of another tool.
     #[arg(value_name = "SESSION|FILE")]
     pub(crate) file: PathBuf,
     /// Only this session, if the file holds several.
     #[arg(long)]
     pub(crate) session: Option<String>,
+    /// The format of the file. Without it: found out from its first lines.
+    #[arg(long, value_name = "NAME", value_parser = format())]
+    pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -1,16 +1,14 @@
 //! The events that a trip rests on, fetched from the file or the store and shortened for a person to read.
 
 use crate::fail::Failure;
-use crate::input::Lines;
 use crate::paint::{Style, paint_out};
+use crate::recording::Recording;
 use crate::words::line;
-use flyball::policy::Policy;
 use flyball::{Check, Event, Kind, Trip};
 use flyball_journal::{Desk, Record};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// How much of an argument list or a result is shown.
 const SHOWN: usize = 140;
@@ -70,19 +68,19 @@ pub(crate) fn told(trip: &Trip, lines: &[Line]) -> Vec<String> {
     all
 }
 
-/// Fetches the events with these numbers, by session.
+/// Fetches the events with these numbers, by session. What was read once can be read again; if it was changed in
+/// between, what is still there is told.
 pub(crate) fn collect(
-    path: &Path,
-    policy: &Policy,
+    mut recording: Recording,
     wanted: &BTreeMap<String, BTreeSet<u64>>,
 ) -> Result<BTreeMap<String, Vec<Line>>, Failure> {
     let mut cursors: BTreeMap<String, Cursor> = BTreeMap::new();
-    let mut lines = Lines::open(path)?.behind(policy)?;
-    while let Some(event) = lines.next_event()? {
-        let Ok(event) = event else { continue };
-        let Some(numbers) = wanted.get(&event.session) else { continue };
-        cursors.entry(event.session.clone()).or_default().take(&event, numbers);
-    }
+    recording.each(|item, _| {
+        if let Some(numbers) = wanted.get(&item.event.session) {
+            cursors.entry(item.event.session.clone()).or_default().take(&item.event, numbers);
+        }
+        Ok(())
+    })?;
     Ok(cursors.into_iter().map(|(session, cursor)| (session, cursor.lines)).collect())
 }
 

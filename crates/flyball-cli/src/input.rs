@@ -2,13 +2,13 @@
 
 use crate::clock;
 use crate::fail::Failure;
+use crate::recording;
 use flyball::limits::EVENT_BYTES;
 use flyball::policy::Policy;
 use flyball::{Code, Error, Event};
 use flyball_journal::{Door, Incoming};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(crate) struct Lines {
 }
 
 /// A progress bar that shows itself only when there is something to wait for.
-struct Bar {
+pub(crate) struct Bar {
     total: u64,
     done: u64,
     started: Instant,
@@ -36,14 +36,16 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(total: u64) -> Self {
+    /// A bar for so many bytes; 0 if nobody knows how many come.
+    pub(crate) fn new(total: u64) -> Self {
         let wanted = total > 0 && std::io::stderr().is_terminal();
         Bar { total, done: 0, started: Instant::now(), shown: None, wanted }
     }
 
-    fn advance(&mut self, bytes: u64, line: u64) {
+    /// So many bytes more were read.
+    pub(crate) fn advance(&mut self, bytes: u64) {
         self.done += bytes;
-        if !self.wanted || !line.is_multiple_of(256) {
+        if !self.wanted {
             return;
         }
         if self.shown.is_none() && self.started.elapsed() > PATIENCE {
@@ -71,21 +73,8 @@ impl Lines {
         if path == Path::new("-") {
             return Ok(Lines::from_reader("<stdin>", Box::new(std::io::stdin()), 0));
         }
-        let name = path.display().to_string();
-        let cannot = |error: std::io::Error| {
-            let advice = if error.kind() == std::io::ErrorKind::NotFound {
-                "check the path"
-            } else {
-                "check that it can be read"
-            };
-            Failure::new("cannot_read", name.clone(), error.to_string(), advice)
-        };
-        let file = File::open(path).map_err(cannot)?;
-        let meta = file.metadata().map_err(cannot)?;
-        if meta.is_dir() {
-            return Err(Failure::new("cannot_read", name, "this is a folder", "name a file of events"));
-        }
-        Ok(Lines::from_reader(&name, Box::new(file), meta.len()))
+        let (file, total) = recording::open(path)?;
+        Ok(Lines::from_reader(&path.display().to_string(), Box::new(file), total))
     }
 
     fn from_reader(name: &str, reader: Box<dyn Read>, total: u64) -> Self {
@@ -103,11 +92,6 @@ impl Lines {
     /// The file and line that was read last.
     pub(crate) fn place(&self) -> String {
         format!("{}:{}", self.name, self.line)
-    }
-
-    /// The file's name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     /// The next event; blank lines are skipped. `None` at the end.
@@ -141,7 +125,7 @@ impl Lines {
                 return Ok(None);
             }
             self.line += 1;
-            self.bar.advance(read as u64, self.line);
+            self.bar.advance(read as u64);
             let first = self.line == 1;
             if first && self.buffer.starts_with(&[0xef, 0xbb, 0xbf]) {
                 self.buffer.drain(..3);

@@ -16,6 +16,8 @@ mod bad_workflow;
 mod commands;
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/formats.rs"]
+mod formats;
 #[path = "cli/kit.rs"]
 mod kit;
 #[path = "cli/people.rs"]

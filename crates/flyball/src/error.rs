@@ -35,6 +35,10 @@ pub enum Code {
     BadState,
     /// The input holds no event at all.
     EmptyInput,
+    /// The input looks like no format that is known.
+    UnknownFormat,
+    /// The input is one JSON document, and larger than may be read at once.
+    DocumentTooLarge,
 }
 
 impl Code {
@@ -56,6 +60,8 @@ impl Code {
             Code::NameTooLong => "name_too_long",
             Code::BadState => "bad_state",
             Code::EmptyInput => "empty_input",
+            Code::UnknownFormat => "unknown_format",
+            Code::DocumentTooLarge => "document_too_large",
         }
     }
 }

@@ -3,13 +3,33 @@
 //! [`read`] goes through a transcript once, from its beginning to its end, in bounded memory, and hands each event on
 //! as soon as it is known. A last line that is only half written is no error: the agent may still be at work.
 
+mod atif;
+mod blocks;
+mod bounds;
+mod claude_code;
+mod codex;
+mod fields;
 mod flyball_events;
 mod format;
+mod gemini;
+mod items;
+mod lines;
+mod messages;
+mod opencode;
+mod openhands;
+mod otlp;
+mod outbox;
+mod peel;
+mod swe_agent;
+mod talk;
 
 pub use format::{Format, detect};
 
 use flyball::{Error, Event};
-use std::io::BufRead;
+use flyball_journal::Door;
+use lines::Reader;
+use messages::Dialect;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 /// One event of a transcript, with what the contract has no field for.
@@ -43,6 +63,14 @@ pub struct Cached {
     pub written: u64,
 }
 
+impl Cached {
+    /// Adds another count to this one.
+    pub fn add(&mut self, other: Cached) {
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+    }
+}
+
 /// A transcript that is to be read.
 pub struct Transcript<'a> {
     /// What to call a session that has no name of its own, for example the stem of the file's name.
@@ -62,6 +90,8 @@ pub struct Summary {
     pub lines: u64,
     /// How many of them say nothing that Flyball counts.
     pub skipped: u64,
+    /// How many of them are not what the format says, and were passed over.
+    pub broken: u64,
     /// The last line was only half written.
     pub unfinished: bool,
 }
@@ -83,11 +113,50 @@ pub type Sink<'a> = &'a mut dyn FnMut(Item) -> bool;
 /// # Errors
 /// If it is of no known format, or broken before its end.
 pub fn read(transcript: Transcript<'_>, sink: Sink<'_>) -> Result<Summary, Broken> {
-    let format = match transcript.format {
-        Some(format) => format,
-        None => detect(transcript.input)?,
-    };
-    match format {
-        Format::Flyball => flyball_events::read(transcript.input, sink),
+    read_behind(transcript, &Door::default(), sink)
+}
+
+/// Reads a transcript as [`read`] does; what looks like a secret is taken out of each line before it is parsed.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_behind(transcript: Transcript<'_>, door: &Door, sink: Sink<'_>) -> Result<Summary, Broken> {
+    let Transcript { name, format, input } = transcript;
+    if let Some(format) = format {
+        return read_as(format, Reader { name, input, door }, sink);
     }
+    let ready = input.fill_buf().map_err(|error| unreadable(&error))?;
+    if ready.len() >= format::HEAD_BYTES {
+        let format = format::look(ready).ok_or_else(format::unknown)?;
+        return read_as(format, Reader { name, input, door }, sink);
+    }
+    let mut head = Vec::new();
+    let limit = format::HEAD_BYTES as u64;
+    (&mut *input).take(limit).read_to_end(&mut head).map_err(|error| unreadable(&error))?;
+    let format = format::look(&head).ok_or_else(format::unknown)?;
+    let mut input = head.as_slice().chain(input);
+    read_as(format, Reader { name, input: &mut input, door }, sink)
+}
+
+fn read_as(format: Format, reader: Reader<'_>, sink: Sink<'_>) -> Result<Summary, Broken> {
+    match format {
+        Format::Flyball => flyball_events::read(reader, sink),
+        Format::ClaudeCode => claude_code::read(reader, sink),
+        Format::Codex => codex::read(reader, sink),
+        Format::OpenAiChat => messages::read(reader, Dialect::Chat, sink),
+        Format::OpenAiResponses => messages::read(reader, Dialect::Responses, sink),
+        Format::Anthropic => messages::read(reader, Dialect::Anthropic, sink),
+        Format::Gemini => gemini::read(reader, sink),
+        Format::Opencode => opencode::read(reader, sink),
+        Format::SweAgent => swe_agent::read(reader, sink),
+        Format::OpenHands => openhands::read(reader, sink),
+        Format::Atif => atif::read(reader, sink),
+        Format::OtlpJson => otlp::read_json(reader, sink),
+        Format::OtlpProtobuf => otlp::read_protobuf(reader, sink),
+    }
+}
+
+fn unreadable(error: &std::io::Error) -> Broken {
+    let advice = "check that the file can be read";
+    Broken { line: 1, error: Error::new(flyball::Code::BrokenLine, error.to_string(), advice) }
 }

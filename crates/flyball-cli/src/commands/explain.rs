@@ -7,10 +7,10 @@ use crate::args::Explain;
 use crate::commands::replay::fold;
 use crate::evidence::{Line, collect, each_record, fetch, told};
 use crate::fail::{Exit, Failure};
-use crate::input::Lines;
 use crate::load;
 use crate::meaning::{action, meaning, sentence};
 use crate::paint::{Style, paint_out};
+use crate::recording::Recording;
 use crate::store;
 use crate::story::Story;
 use crate::telling::{Plan, next, print_next};
@@ -103,12 +103,12 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
 
 fn from_file(args: &Explain) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
-    let mut lines = Lines::open(&args.file)?.behind(source.base())?;
+    let mut recording = Recording::open(&args.file, args.format)?.behind(source.base())?;
     let base = std::sync::Arc::clone(source.base());
     let mut sessions = Sessions::new(source);
     let mut cases: BTreeMap<String, Case> = BTreeMap::new();
     let wanted = |name: &str| args.session.as_deref().is_none_or(|session| session == name);
-    fold(&mut lines, &mut sessions, |decision, _| {
+    let read = fold(&mut recording, &mut sessions, |decision| {
         if wanted(&decision.session) {
             cases.entry(decision.session.clone()).or_default().take(decision);
         }
@@ -117,7 +117,12 @@ fn from_file(args: &Explain) -> Result<Exit, Failure> {
     if cases.is_empty() {
         let known: Vec<&str> = sessions.iter().map(|(name, _)| name).take(5).collect();
         let advice = format!("the file has: {}", known.join(", "));
-        return Err(Failure::new("no_such_session", lines.name(), "this session is not in the file", advice));
+        return Err(Failure::new(
+            "no_such_session",
+            recording.name(),
+            "this session is not in the file",
+            advice,
+        ));
     }
     let rests_on: BTreeMap<String, BTreeSet<u64>> = cases
         .iter()
@@ -125,7 +130,8 @@ fn from_file(args: &Explain) -> Result<Exit, Failure> {
             Some((name.clone(), case.trip()?.evidence.events.iter().copied().collect()))
         })
         .collect();
-    let evidence = collect(&args.file, &base, &rests_on)?;
+    let again = Recording::open(&args.file, Some(read.format))?.behind(&base)?;
+    let evidence = collect(again, &rests_on)?;
     let mut out = std::io::stdout().lock();
     let mut stopped = false;
     for (name, case) in &cases {

@@ -6,6 +6,7 @@ use crate::commands::replay::fold;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::recording::Recording;
 use crate::store;
 use crate::trend;
 use crate::words::plural;
@@ -14,6 +15,7 @@ use flyball::graph::Workflow;
 use flyball::graph::render::{Badge, View, ascii, dot, mermaid, svg};
 use flyball::policy::{Layer, Policy, resolve};
 use flyball::{Preset, Report, Sessions, State, Status};
+use flyball_adapt::source::Format;
 use flyball_journal::{Recorder, Which};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -76,8 +78,8 @@ fn from_file(args: &Graph) -> Result<View, Failure> {
 
 fn from_session(args: &Graph) -> Result<(View, Option<Report>), Failure> {
     let mut sessions = Sessions::new(load::source(&args.policy, Preset::Agent)?);
-    let mut lines = Lines::open(&args.file)?;
-    fold(&mut lines, &mut sessions, |_, _| Ok(()))?;
+    let mut recording = Recording::open(&args.file, Some(Format::Flyball))?;
+    fold(&mut recording, &mut sessions, |_| Ok(()))?;
     let found = sessions.iter().find(|(name, session)| match &args.session {
         Some(wanted) => name == wanted,
         None => session.state().workflow().is_some(),
@@ -87,7 +89,7 @@ fn from_session(args: &Graph) -> Result<(View, Option<Report>), Failure> {
     else {
         return Err(Failure::new(
             "no_workflow",
-            lines.name(),
+            recording.name(),
             "no such session with a workflow is in it",
             "its session.started must carry `workflow: {nodes, edges}`",
         ));

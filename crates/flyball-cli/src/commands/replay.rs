@@ -1,13 +1,14 @@
-//! `flyball replay`: what the policy would have decided on recorded events.
+//! `flyball replay`: what the policy would have decided on recorded events, or on another tool's transcript.
 
 use crate::args::Replay;
 use crate::fail::{Exit, Failure};
-use crate::input::Lines;
 use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::recording::Recording;
 use crate::story::Tally;
 use crate::words::plural;
 use flyball::{Decision, PolicySource, Preset, Session, Sessions, Verdict};
+use flyball_adapt::source::Summary;
 use std::io::{BufWriter, Write};
 
 fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -> std::io::Result<()> {
@@ -50,26 +51,26 @@ fn progress(session: &Session) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Folds a file's events, handing each decision on. Stops at the first bad line.
+/// Folds a file's events, handing each decision on. Stops at the first bad line of Flyball's own events; another
+/// tool's bad lines are passed over and counted.
 pub(crate) fn fold(
-    lines: &mut Lines,
+    recording: &mut Recording,
     sessions: &mut Sessions,
-    mut each: impl FnMut(&Decision, &Lines) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(&Decision) -> Result<(), Failure>,
+) -> Result<Summary, Failure> {
     let mut any = false;
-    while let Some(event) = lines.next_event()? {
+    let summary = recording.each(|item, file| {
         any = true;
-        let decision = event
-            .and_then(|event| sessions.step(&event))
-            .map_err(|error| Failure::at(lines.place(), &error))?;
-        each(&decision, lines)?;
-    }
+        let wrong = |error| Failure::at(format!("{file}:{}", item.line), &error);
+        let decision = sessions.step(&item.event).map_err(wrong)?;
+        each(&decision)
+    })?;
     if any {
-        return Ok(());
+        return Ok(summary);
     }
     Err(Failure::new(
         flyball::Code::EmptyInput.as_str(),
-        lines.name(),
+        recording.name(),
         "there is no event in it",
         "write one JSON object a line, for example {\"type\":\"session.started\"}",
     ))
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
     let mut worst = Exit::Done;
     for path in &args.files {
-        match file(path, &source, args.json) {
+        match file(path, &source, args) {
             Ok(exit) => worst = worst.max(exit),
             Err(failure) => {
                 // What was decided before the bad line stands, and the other files are read all the same.
@@ -95,21 +96,36 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-fn file(path: &std::path::Path, source: &PolicySource, json: bool) -> Result<Exit, Failure> {
-    let mut lines = Lines::open(path)?.behind(source.base())?;
+fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<Exit, Failure> {
+    let mut recording = Recording::open(path, args.format)?.behind(source.base())?;
     let mut sessions = Sessions::new(source.clone());
     let mut tally = Tally::default();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let folded = fold(&mut lines, &mut sessions, |decision, _| {
-        if json {
+    let folded = fold(&mut recording, &mut sessions, |decision| {
+        if args.json {
             writeln!(out, "{}", decision.to_json())?;
         }
         tally.take(decision);
         Ok(())
     });
-    if !json && (folded.is_ok() || tally.events > 0) {
-        print(&tally, &sessions, lines.name(), &mut out)?;
+    if !args.json && (folded.is_ok() || tally.events > 0) {
+        print(&tally, &sessions, recording.name(), &mut out)?;
+        if let Ok(summary) = &folded {
+            print_gaps(summary, &mut out)?;
+        }
     }
     out.flush()?;
-    folded.map(|()| tally.exit())
+    folded.map(|_| tally.exit())
+}
+
+/// Says what of a file could not be read.
+fn print_gaps(summary: &Summary, out: &mut impl Write) -> std::io::Result<()> {
+    if summary.broken > 0 {
+        let lines = plural(summary.broken, "line");
+        writeln!(out, "{lines} could not be read as {} and were passed over", summary.format.name())?;
+    }
+    if summary.unfinished {
+        writeln!(out, "the end is only half written; everything before it was read")?;
+    }
+    Ok(())
 }

@@ -1,0 +1,124 @@
+//! `replay` and `explain` on the transcripts of other tools: the file goes in, decisions come out.
+
+use crate::kit::{flyball, folder, root};
+use std::path::PathBuf;
+
+/// All transcripts, each with the events that it becomes.
+fn transcripts() -> Vec<(String, PathBuf, PathBuf)> {
+    let mut all = Vec::new();
+    let folder = root().join("fixtures/transcripts");
+    for format in std::fs::read_dir(&folder).expect("the fixtures") {
+        let format = format.expect("a folder").path();
+        let name = format.file_name().unwrap().to_string_lossy().into_owned();
+        for file in std::fs::read_dir(&format).expect("a format") {
+            let path = file.expect("a file").path();
+            if !path.to_string_lossy().ends_with(".events.jsonl") {
+                let golden = path.with_extension("events.jsonl");
+                all.push((name.clone(), path, golden));
+            }
+        }
+    }
+    all.sort();
+    assert!(all.len() > 10, "{}", folder.display());
+    all
+}
+
+#[test]
+fn a_transcript_is_decided_upon_exactly_as_its_events_are() {
+    let dir = folder("formats-replay");
+    for (format, path, golden) in transcripts() {
+        // The fixtures' golden events were made under this name.
+        let copy = dir.join(format!("run.{}", path.extension().unwrap().to_string_lossy()));
+        std::fs::copy(&path, &copy).unwrap();
+        let name = copy.to_string_lossy().into_owned();
+        let events = golden.to_string_lossy().into_owned();
+        let wanted = flyball(&dir, &["replay", "--json", &events], b"", &[]);
+        assert!(wanted.err.is_empty() && !wanted.out.is_empty(), "{events}: {}", wanted.err);
+        for args in [&["replay", "--json", &name][..], &["replay", "--json", "--format", &format, &name]] {
+            let run = flyball(&dir, args, b"", &[]);
+            assert_eq!(
+                (run.code, run.out.as_str()),
+                (wanted.code, wanted.out.as_str()),
+                "{args:?}: {}",
+                run.err
+            );
+        }
+    }
+}
+
+#[test]
+fn a_transcript_may_come_through_a_pipe() {
+    let dir = folder("formats-pipe");
+    let file = std::fs::read(root().join("fixtures/transcripts/claude-code/loop.jsonl")).unwrap();
+    let run = flyball(&dir, &["replay", "-"], &file, &[]);
+    assert_eq!(run.code, 3, "{}{}", run.out, run.err);
+    assert!(run.out.contains("3f0c5a1e-7a52-4b8e-9b1d-52a3f6a0c002"), "{}", run.out);
+}
+
+#[test]
+fn explain_tells_why_a_looping_transcript_would_have_been_stopped() {
+    let dir = folder("formats-explain");
+    for (format, path, _) in transcripts() {
+        if !path.to_string_lossy().contains("loop") {
+            continue;
+        }
+        let name = path.to_string_lossy().into_owned();
+        let run = flyball(&dir, &["explain", &name], b"", &[]);
+        assert_eq!(run.code, 3, "{name}: {}{}", run.out, run.err);
+        assert!(run.out.contains("Evidence") && run.out.contains("event "), "{format}: {}", run.out);
+    }
+}
+
+#[test]
+fn what_could_not_be_read_is_told() {
+    let dir = folder("formats-gaps");
+    let mut file = std::fs::read(root().join("fixtures/transcripts/codex/nasty.jsonl")).unwrap();
+    file.extend_from_slice(b"{\"timestamp\":\"2026-10-06T13:00:00Z\",\"type\":\"respo");
+    std::fs::write(dir.join("rollout.jsonl"), &file).unwrap();
+    let run = flyball(&dir, &["replay", "rollout.jsonl"], b"", &[]);
+    assert!(run.out.contains("1 line could not be read as codex"), "{}{}", run.out, run.err);
+    assert!(run.out.contains("half written"), "{}", run.out);
+}
+
+#[test]
+fn a_file_of_no_known_format_is_told_with_the_way_out() {
+    let dir = folder("formats-unknown");
+    std::fs::write(dir.join("notes.txt"), "dear diary\n").unwrap();
+    for command in ["replay", "explain"] {
+        let run = flyball(&dir, &[command, "notes.txt"], b"", &[]);
+        assert_eq!(run.code, 1, "{command}");
+        assert!(run.err.starts_with("error[unknown_format]: notes.txt: "), "{}", run.err);
+        assert!(run.err.contains("--format"), "{}", run.err);
+    }
+    let run = flyball(&dir, &["replay", "--format", "nonsense", "notes.txt"], b"", &[]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("claude-code"), "{}", run.err);
+}
+
+#[test]
+fn secrets_in_a_transcript_are_shown_to_nobody() {
+    let dir = folder("formats-secret");
+    let secret = format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345");
+    let text = std::fs::read_to_string(root().join("fixtures/transcripts/claude-code/loop.jsonl")).unwrap();
+    std::fs::write(dir.join("run.jsonl"), text.replace("npm test", &format!("npm test --token {secret}")))
+        .unwrap();
+    let run = flyball(&dir, &["explain", "run.jsonl"], b"", &[]);
+    assert!(run.out.contains("npm test") && !run.out.contains(&secret), "{}", run.out);
+    assert!(run.out.contains("[redacted:"), "{}", run.out);
+}
+
+#[test]
+fn the_examples_hold_loops_and_good_runs() {
+    let dir = folder("formats-examples");
+    let files = std::fs::read_dir(root().join("examples/transcripts")).expect("the examples");
+    let mut codes = Vec::new();
+    for file in
+        files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e != "md"))
+    {
+        let run = flyball(&dir, &["replay", &file.to_string_lossy()], b"", &[]);
+        assert!(run.err.is_empty(), "{}: {}", file.display(), run.err);
+        codes.push(run.code);
+    }
+    assert!(codes.iter().filter(|code| **code == 3).count() >= 4, "{codes:?}");
+    assert!(codes.iter().filter(|code| **code == 0).count() >= 3, "{codes:?}");
+}
