@@ -103,7 +103,10 @@ fn what_is_no_transcript_is_told_with_the_way_out() {
         "{\"a\":1}\n",
         "[1,2,3]",
         "<html></html>",
-        "{\"name\":\"x\",\"version\":\"1.0\"}",
+        "{\"name\":\"x\",\"version\":\"1.0\",\"type\":\"module\"}",
+        "{\"messages\":{\"hello\":\"Hallo\"}}",
+        "{\"type\":\"vnd.something\",\"data\":[]}",
+        "{\"info\":{\"title\":\"An API\"},\"paths\":{}}",
         "\u{0}\u{1}",
     ] {
         let found = read_as(text.as_bytes(), None, 64);
@@ -114,6 +117,25 @@ fn what_is_no_transcript_is_told_with_the_way_out() {
             "{broken:?}"
         );
         assert!(broken.error.advice.contains("--format"), "{broken:?}");
+    }
+}
+
+#[test]
+fn a_first_line_that_is_still_being_written_is_known_as_soon_as_it_shows() {
+    for (start, format) in [
+        (r#"{"parentUuid":null,"isSidechain":false,"userTy"#, Format::ClaudeCode),
+        (r#"{"type":"summary","summary":"x","leafUuid":"1"#, Format::ClaudeCode),
+        (r#"{"timestamp":"2026-10-06T09:00:01.500Z","type":"session_meta","payl"#, Format::Codex),
+        (r#"{"sessionId":"b1","projectHash":"0f","start"#, Format::Gemini),
+        (r#"{"schema_version":"ATIF-v1.6","session_id":"#, Format::Atif),
+        (r#"{"resourceSpans":[{"reso"#, Format::OtlpJson),
+        (r#"{"type":"tool.requested","cal"#, Format::Flyball),
+        ("", Format::Flyball),
+        (" \n\n", Format::Flyball),
+    ] {
+        let (items, summary) = read_as(start.as_bytes(), None, 64).expect(start);
+        assert_eq!((items.len(), summary.format), (0, format), "{start}");
+        assert_eq!(summary.unfinished, !start.trim().is_empty(), "{start}");
     }
 }
 
@@ -157,7 +179,7 @@ fn what_looks_like_a_secret_never_leaves_the_reader() {
         let bytes = text.replace(" the ", &format!(" {secret} ")).into_bytes();
         let mut events = String::new();
         let mut input = bytes.as_slice();
-        let transcript = Transcript { name: "x", format: Some(format), input: &mut input };
+        let transcript = Transcript { name: "x", format: Some(format), otherwise: None, input: &mut input };
         flyball_adapt::source::read_behind(transcript, &door, &mut |item| {
             events.push_str(&item.event.to_json().to_string());
             true
@@ -180,7 +202,7 @@ fn what_looks_like_a_secret_is_taken_out_of_binary_traces_too() {
     let door = flyball_journal::Door::new(&policy.journal).unwrap();
     let mut events = String::new();
     let mut input = fixture.bytes.as_slice();
-    let transcript = Transcript { name: "x", format: None, input: &mut input };
+    let transcript = Transcript { name: "x", format: None, otherwise: None, input: &mut input };
     flyball_adapt::source::read_behind(transcript, &door, &mut |item| {
         events.push_str(&item.event.to_json().to_string());
         true
@@ -195,7 +217,8 @@ fn whoever_takes_events_can_end_the_reading() {
         let (all, _) = read_all(&fixture);
         let mut taken = 0;
         let mut input = fixture.bytes.as_slice();
-        let transcript = Transcript { name: "run", format: Some(fixture.format), input: &mut input };
+        let transcript =
+            Transcript { name: "run", format: Some(fixture.format), otherwise: None, input: &mut input };
         read(transcript, &mut |_| {
             taken += 1;
             taken < 2

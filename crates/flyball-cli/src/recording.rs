@@ -3,7 +3,7 @@
 use crate::fail::Failure;
 use crate::input::Bar;
 use flyball::policy::Policy;
-use flyball_adapt::source::{Broken, Format, Item, Summary, Transcript, read_behind};
+use flyball_adapt::source::{Broken, Dump, Format, Item, Summary, Transcript, dump, read_behind};
 use flyball_journal::Door;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -40,11 +40,15 @@ impl Recording {
     pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
         let (name, from, total): (String, Box<dyn Read>, u64) = if path == Path::new("-") {
             ("<stdin>".to_owned(), Box::new(std::io::stdin()), 0)
+        } else if let Some(dump) = dumped(path)? {
+            (path.display().to_string(), Box::new(dump), 0)
         } else {
             let (file, total) = open(path)?;
             (path.display().to_string(), Box::new(file), total)
         };
-        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        // A conversation of OpenHands is a folder with its events in another one inside.
+        let called = if path.ends_with("events") { path.parent().unwrap_or(path) } else { path };
+        let stem = called.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let stem = if stem.is_empty() || stem == "-" { "stdin".to_owned() } else { stem };
         let reader = BufReader::with_capacity(PORTION, Watched { from, bar: Bar::new(total) });
         Ok(Recording { name, stem, format, door: Door::default(), reader })
@@ -67,7 +71,9 @@ impl Recording {
         mut each: impl FnMut(&Item, &str) -> Result<(), Failure>,
     ) -> Result<Summary, Failure> {
         let mut failed = None;
-        let transcript = Transcript { name: &self.stem, format: self.format, input: &mut self.reader };
+        // What looks like nothing that is known is told what is wrong with it as a file of events.
+        let (format, otherwise) = (self.format, Some(Format::Flyball));
+        let transcript = Transcript { name: &self.stem, format, otherwise, input: &mut self.reader };
         let read = read_behind(transcript, &self.door, &mut |item| match each(&item, &self.name) {
             Ok(()) => true,
             Err(failure) => {
@@ -79,9 +85,24 @@ impl Recording {
             (Some(failure), _) => Err(failure),
             (None, Ok(summary)) => Ok(summary),
             (None, Err(Broken { line: 0, error })) => Err(Failure::at(&self.name, &error)),
+            (None, Err(Broken { line: 1, mut error })) if self.format.is_none() => {
+                error.advice.push_str("; another tool's transcript: name its format with --format");
+                Err(Failure::at(format!("{}:1", self.name), &error))
+            }
             (None, Err(Broken { line, error })) => Err(Failure::at(format!("{}:{line}", self.name), &error)),
         }
     }
+}
+
+/// A folder that holds one transcript, with a file for each event.
+fn dumped(path: &Path) -> Result<Option<Dump>, Failure> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let name = path.display().to_string();
+    dump(path).map_err(|error| {
+        Failure::new("cannot_read", name, error.to_string(), "check that the files in it can be read")
+    })
 }
 
 /// Opens a file that is no folder, and tells how long it is.

@@ -1,6 +1,6 @@
 //! ATIF, the Agent Trajectory Interchange Format (versions 1.0 to 1.7): one JSON document a run, a list of steps.
 
-use super::fields::{Count, Flag, Number, Text, moment};
+use super::fields::{Count, Flag, Number, Text, moment, or_default};
 use super::items::words;
 use super::lines::{Reader, each_value};
 use super::outbox::{Outbox, Step};
@@ -49,7 +49,7 @@ struct Call<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Observation<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     results: Vec<Outcome<'a>>,
 }
 

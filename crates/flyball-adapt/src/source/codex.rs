@@ -3,7 +3,7 @@
 //! Items of the model's answers and the results of tools are `response_item`s. Tokens come as running totals in
 //! `token_count`, of which the differences are counted. Calls of one answer stand together before their results.
 
-use super::fields::{Count, Flag, Text, moment};
+use super::fields::{Count, Flag, Text, moment, or_default};
 use super::items::{Item, Words, item};
 use super::lines::{Reader, each_line};
 use super::outbox::{Outbox, Step};
@@ -48,7 +48,7 @@ struct Source<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Subagent<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     thread_spawn: Spawn<'a>,
 }
 
@@ -78,6 +78,7 @@ struct Message<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Info {
+    #[serde(deserialize_with = "or_default")]
     total_token_usage: Tokens,
 }
 

@@ -25,61 +25,72 @@ impl<'a> Text<'a> {
     }
 }
 
-struct TextVisitor;
+/// A value that is no list and no object.
+enum Scalar<'a> {
+    Text(Cow<'a, str>),
+    Whole(u64),
+    Negative(i64),
+    Fraction(f64),
+    Flag(bool),
+    Nothing,
+}
 
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("any value")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text)))
+    fn visit_u64<E>(self, number: u64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Whole(number))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
+    fn visit_i64<E>(self, number: i64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Negative(number))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
+    fn visit_f64<E>(self, number: f64) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Fraction(number))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
-        Ok(Text::default())
+    fn visit_bool<E>(self, flag: bool) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Flag(flag))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
-        Ok(Text::default())
+    fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
+        Ok(Scalar::Nothing)
     }
 
-    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Text<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Scalar<'de>, A::Error> {
         while access.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
+        Ok(Scalar::Nothing)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Text<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Scalar<'de>, A::Error> {
         while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
+        Ok(Scalar::Nothing)
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
+        Ok(Text(match deserializer.deserialize_any(ScalarVisitor)? {
+            Scalar::Text(text) => text,
+            Scalar::Whole(number) => Cow::Owned(number.to_string()),
+            Scalar::Negative(number) => Cow::Owned(number.to_string()),
+            Scalar::Fraction(_) | Scalar::Flag(_) | Scalar::Nothing => Cow::Borrowed(""),
+        }))
     }
 }
 
@@ -89,8 +100,12 @@ pub(super) struct Count(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = Number::deserialize(deserializer)?.0;
-        Ok(Count(if (0.0..1e15).contains(&number) { number as u64 } else { 0 }))
+        Ok(Count(match deserializer.deserialize_any(ScalarVisitor)? {
+            Scalar::Whole(number) => number,
+            Scalar::Text(text) => text.parse().unwrap_or(0),
+            Scalar::Fraction(number) if (0.0..1e15).contains(&number) => number as u64,
+            _ => 0,
+        }))
     }
 }
 
@@ -100,40 +115,13 @@ pub(super) struct Number(pub(super) f64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
-        impl<'de> Visitor<'de> for NumberVisitor {
-            type Value = f64;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<f64, E> {
-                Ok(number as f64)
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<f64, E> {
-                Ok(number as f64)
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<f64, E> {
-                Ok(number)
-            }
-            fn visit_str<E>(self, text: &str) -> Result<f64, E> {
-                Ok(text.parse().unwrap_or(0.0))
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<f64, E> {
-                Ok(0.0)
-            }
-            fn visit_unit<E>(self) -> Result<f64, E> {
-                Ok(0.0)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<f64, A::Error> {
-                while access.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(0.0)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<f64, A::Error> {
-                while access.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(0.0)
-            }
-        }
-        deserializer.deserialize_any(NumberVisitor).map(Number)
+        Ok(Number(match deserializer.deserialize_any(ScalarVisitor)? {
+            Scalar::Whole(number) => number as f64,
+            Scalar::Negative(number) => number as f64,
+            Scalar::Fraction(number) => number,
+            Scalar::Text(text) => text.parse().unwrap_or(0.0),
+            Scalar::Flag(_) | Scalar::Nothing => 0.0,
+        }))
     }
 }
 
@@ -143,9 +131,17 @@ pub(super) struct Flag(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&serde_json::value::RawValue>::deserialize(deserializer)?;
-        Ok(Flag(raw.get() == "true"))
+        Ok(Flag(matches!(deserializer.deserialize_any(ScalarVisitor)?, Scalar::Flag(true))))
     }
+}
+
+/// For a field that may be `null` where it has nothing to say.
+pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A moment as other tools write it, in milliseconds since 1970: RFC 3339 with or without a zone, or a number of
@@ -177,7 +173,7 @@ pub(super) fn moment_number(number: f64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Flag, Text, moment};
+    use super::{Count, Flag, Number, Text, moment};
     use serde::Deserialize;
 
     #[derive(Deserialize, Default)]
@@ -186,16 +182,18 @@ mod tests {
         #[serde(borrow)]
         text: Text<'a>,
         count: Count,
+        number: Number,
         flag: Flag,
     }
 
     #[test]
     fn a_field_of_another_type_does_not_spoil_the_line() {
         for odd in ["null", "true", "7", "-7", "0.5", "[1,[2]]", r#"{"a":{"b":1}}"#, r#""x\n""#] {
-            let line = format!(r#"{{"text":{odd},"count":{odd},"flag":{odd}}}"#);
+            let line = format!(r#"{{"text":{odd},"count":{odd},"number":{odd},"flag":{odd}}}"#);
             let row: Row<'_> = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(row.flag.0, odd == "true");
             assert_eq!(row.count.0, if odd == "7" { 7 } else { 0 });
+            assert_eq!(row.number.0 == 0.0, !odd.contains(['7', '5']), "{odd}");
             assert_eq!(row.text.is_empty(), !odd.starts_with(['7', '-', '"']), "{odd}");
         }
     }

@@ -9,6 +9,23 @@ use std::io::BufRead;
 pub(super) const HEAD_BYTES: usize = 64 * 1024;
 /// How many lines of it are looked at.
 const LINES: usize = 32;
+/// What the types of Flyball's events begin with; a mistake behind the dot is told as one.
+const OURS: [&str; 14] = [
+    "session.",
+    "user.",
+    "assistant.",
+    "turn.",
+    "tool.",
+    "transition.",
+    "validation.",
+    "operation.",
+    "completion.",
+    "gate.",
+    "confirmation.",
+    "question.",
+    "api.",
+    "human.",
+];
 
 /// A format that transcripts come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,7 +201,7 @@ fn own(keys: &Keys<'_>) -> Option<Format> {
     let of_ours = match kind {
         "compaction" => !keys.has("uuid") && !keys.has("sessionID"),
         "progress" => keys.has("signal"),
-        _ => kind.contains('.') && !keys.has("part") && !keys.has("properties"),
+        _ => OURS.iter().any(|root| kind.starts_with(root)) && !keys.has("part") && !keys.has("properties"),
     };
     of_ours.then_some(Format::Flyball)
 }
@@ -224,7 +241,8 @@ fn trajectory(keys: &Keys<'_>) -> Option<Format> {
 
 fn coding_agent(keys: &Keys<'_>) -> Option<Format> {
     let kind = keys.text("type");
-    if keys.has("payload") && keys.has("timestamp") && keys.has("type") {
+    let rollout = ["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+    if keys.has("timestamp") && keys.has("type") && (keys.has("payload") || rollout.contains(&kind)) {
         return Some(Format::Codex);
     }
     let old_codex = keys.has("instructions") && keys.has("timestamp") && keys.has("id") && !keys.has("type");
@@ -234,15 +252,17 @@ fn coding_agent(keys: &Keys<'_>) -> Option<Format> {
     let linked = keys.has("uuid") || keys.has("leafUuid") || keys.has("parentUuid");
     let named = keys.has("sessionId") && !kind.is_empty();
     let snapshot = kind == "file-history-snapshot";
-    if keys.has("type") && (linked || named || snapshot) {
+    // The first line may be cut before it comes to its type.
+    let begun = keys.has("parentUuid") && keys.has("isSidechain");
+    if begun || keys.has("type") && (linked || named || snapshot) {
         return Some(Format::ClaudeCode);
     }
     None
 }
 
 fn messages(keys: &Keys<'_>, text: &str) -> Option<Guess> {
-    if keys.has("messages") {
-        let list = keys.value("messages");
+    let list = keys.value("messages");
+    if list.starts_with('[') {
         if let Some(format) = items(list).take(LINES).find_map(message) {
             return Some((format, true));
         }

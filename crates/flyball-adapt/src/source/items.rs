@@ -1,7 +1,7 @@
 //! The items of OpenAI's Responses: messages, calls and their outputs. Codex writes them into its rollouts, too.
 
 use super::bounds;
-use super::fields::{Count, Text};
+use super::fields::{Count, Text, or_default};
 use super::talk::End;
 use flyball::Denier;
 use serde::Deserialize;
@@ -87,6 +87,7 @@ struct Part<'a> {
 struct ShellOutput<'a> {
     #[serde(borrow)]
     output: Option<Text<'a>>,
+    #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
 }
 

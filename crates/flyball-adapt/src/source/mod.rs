@@ -8,6 +8,7 @@ mod blocks;
 mod bounds;
 mod claude_code;
 mod codex;
+mod dump;
 mod fields;
 mod flyball_events;
 mod format;
@@ -23,6 +24,7 @@ mod peel;
 mod swe_agent;
 mod talk;
 
+pub use dump::{Dump, dump};
 pub use format::{Format, detect};
 
 use flyball::{Error, Event};
@@ -77,6 +79,8 @@ pub struct Transcript<'a> {
     pub name: &'a str,
     /// The format, if it is known; otherwise it is found out from the first bytes.
     pub format: Option<Format>,
+    /// What it is read as if the first bytes look like no format that is known; `None`: it is an error.
+    pub otherwise: Option<Format>,
     /// The text.
     pub input: &'a mut dyn BufRead,
 }
@@ -121,19 +125,19 @@ pub fn read(transcript: Transcript<'_>, sink: Sink<'_>) -> Result<Summary, Broke
 /// # Errors
 /// As [`read`].
 pub fn read_behind(transcript: Transcript<'_>, door: &Door, sink: Sink<'_>) -> Result<Summary, Broken> {
-    let Transcript { name, format, input } = transcript;
+    let Transcript { name, format, otherwise, input } = transcript;
     if let Some(format) = format {
         return read_as(format, Reader { name, input, door }, sink);
     }
     let ready = input.fill_buf().map_err(|error| unreadable(&error))?;
     if ready.len() >= format::HEAD_BYTES {
-        let format = format::look(ready).ok_or_else(format::unknown)?;
+        let format = format::look(ready).or(otherwise).ok_or_else(format::unknown)?;
         return read_as(format, Reader { name, input, door }, sink);
     }
     let mut head = Vec::new();
     let limit = format::HEAD_BYTES as u64;
     (&mut *input).take(limit).read_to_end(&mut head).map_err(|error| unreadable(&error))?;
-    let format = format::look(&head).ok_or_else(format::unknown)?;
+    let format = format::look(&head).or(otherwise).ok_or_else(format::unknown)?;
     let mut input = head.as_slice().chain(input);
     read_as(format, Reader { name, input: &mut input, door }, sink)
 }

@@ -3,7 +3,7 @@
 //!
 //! An answer is a list of parts; one message may hold several answers, each between `step-start` and `step-finish`.
 
-use super::fields::{Count, Flag, Number, Text, moment_number};
+use super::fields::{Count, Flag, Number, Text, moment_number, or_default};
 use super::lines::{Reader, each_value};
 use super::outbox::{Outbox, Step};
 use super::peel::{field, fields, items};
@@ -13,10 +13,10 @@ use flyball::{Denier, Kind, Origin};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-/// How many messages are remembered, to know whose a part is.
-const MESSAGES: usize = 1024;
+/// How many messages are remembered, to know whose a part is. In a dump of the storage all of them come first.
+const MESSAGES: usize = 100_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -32,6 +32,7 @@ struct Info<'a> {
     #[serde(borrow, rename = "modelID")]
     model: Text<'a>,
     summary: Flag,
+    #[serde(deserialize_with = "or_default")]
     time: Times,
     tokens: Option<Tokens>,
     cost: Number,
@@ -51,6 +52,7 @@ struct Tokens {
     input: Count,
     output: Count,
     reasoning: Count,
+    #[serde(deserialize_with = "or_default")]
     cache: Cache,
 }
 
@@ -94,13 +96,8 @@ struct State<'a> {
     output: Text<'a>,
     #[serde(borrow)]
     error: Text<'a>,
+    #[serde(deserialize_with = "or_default")]
     time: Times,
-}
-
-/// A message, as far as its parts need it.
-struct Spoken {
-    id: String,
-    user: bool,
 }
 
 struct Sessions<'a> {
@@ -108,7 +105,8 @@ struct Sessions<'a> {
     talks: BTreeMap<String, Talk>,
     /// Sessions that another session made.
     children: Vec<String>,
-    messages: VecDeque<Spoken>,
+    /// Messages, and whether they are the user's. Ids grow with time, so the first is the oldest.
+    messages: BTreeMap<String, bool>,
 }
 
 /// Reads sessions.
@@ -118,7 +116,7 @@ pub(super) fn read(mut reader: Reader<'_>, sink: Sink<'_>) -> Result<Summary, Br
         name: reader.name,
         talks: BTreeMap::new(),
         children: Vec::new(),
-        messages: VecDeque::new(),
+        messages: BTreeMap::new(),
     };
     each_value(&mut reader, &mut out, &mut |out, text, _| sessions.value(out, text))?;
     for talk in sessions.talks.values_mut() {
@@ -187,9 +185,9 @@ impl Sessions<'_> {
     fn message(&mut self, out: &mut Outbox<'_>, info: &Info<'_>, stepped: bool) -> Step {
         let user = &*info.role == "user";
         if self.messages.len() == MESSAGES {
-            self.messages.pop_front();
+            self.messages.pop_first();
         }
-        self.messages.push_back(Spoken { id: info.id.to_string(), user });
+        self.messages.insert(info.id.to_string(), user);
         let talk = self.talk(&info.session);
         talk.at = moment_number(info.time.created.0).or(talk.at);
         if user {
@@ -208,8 +206,7 @@ impl Sessions<'_> {
 
     fn part(&mut self, out: &mut Outbox<'_>, text: &str, session: Option<&str>, live: bool) -> Step {
         let Ok(part) = serde_json::from_str::<Part<'_>>(text) else { return Step::Bad };
-        let known = self.messages.iter().rev().find(|message| message.id == *part.message);
-        let user = known.is_some_and(|message| message.user) && !live;
+        let user = self.messages.get(&*part.message).is_some_and(|user| *user) && !live;
         let session = session.and_then(|raw| serde_json::from_str::<Text<'_>>(raw).ok()).unwrap_or_default();
         let child = self.children.iter().any(|name| *name == *session);
         let talk = self.talk(&session);

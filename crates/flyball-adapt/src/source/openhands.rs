@@ -1,7 +1,7 @@
 //! Events of OpenHands: a list, one a line, or a run with its history; of the older kind (`action` and `observation`)
 //! and of the newer one (`kind`).
 
-use super::fields::{Count, Number, Text, moment};
+use super::fields::{Count, Number, Text, moment, or_default};
 use super::items::{arguments, words};
 use super::lines::{Reader, each_value};
 use super::outbox::{Outbox, Step};
@@ -58,7 +58,7 @@ struct Event<'a> {
     content: Text<'a>,
     #[serde(borrow)]
     cause: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     extras: Extras<'a>,
     success: Option<bool>,
     #[serde(borrow)]
@@ -74,7 +74,7 @@ struct Event<'a> {
     tool_call: Option<Call<'a>>,
     #[serde(borrow)]
     llm_response_id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     llm_message: Message<'a>,
     #[serde(borrow)]
     error: Text<'a>,
@@ -93,7 +93,7 @@ struct Extras<'a> {
 struct Metadata<'a> {
     #[serde(borrow)]
     function_name: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     model_response: Response<'a>,
 }
 
@@ -110,6 +110,7 @@ struct Response<'a> {
 #[serde(default)]
 struct Metrics {
     accumulated_cost: Number,
+    #[serde(deserialize_with = "or_default")]
     accumulated_token_usage: Tokens,
 }
 

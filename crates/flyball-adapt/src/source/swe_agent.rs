@@ -3,7 +3,7 @@
 //! SWE-agent writes each step as a thought, an action (a command line) and an observation. mini-swe-agent writes
 //! messages: a command in a fenced block, and what came of it as the next message of the user.
 
-use super::fields::{Count, Number, Text, moment};
+use super::fields::{Count, Number, Text, moment, or_default};
 use super::items::{arguments, words};
 use super::lines::{Reader, each_value};
 use super::outbox::{Outbox, Step};
@@ -55,8 +55,9 @@ struct Move<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Info<'a> {
+    #[serde(deserialize_with = "or_default")]
     model_stats: Stats,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     config: Config<'a>,
 }
 
@@ -71,7 +72,7 @@ struct Stats {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Config<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     model: Model<'a>,
 }
 
@@ -102,7 +103,7 @@ struct Message<'a> {
 struct Call<'a> {
     #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     function: Function<'a>,
 }
 

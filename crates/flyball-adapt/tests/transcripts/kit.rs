@@ -49,7 +49,7 @@ pub(crate) fn read_as(
 ) -> Result<(Vec<Item>, Summary), Broken> {
     let mut items = Vec::new();
     let mut input = BufReader::with_capacity(capacity, bytes);
-    let transcript = Transcript { name: "run", format, input: &mut input };
+    let transcript = Transcript { name: "run", format, otherwise: None, input: &mut input };
     let summary = read(transcript, &mut |item| {
         items.push(item);
         true

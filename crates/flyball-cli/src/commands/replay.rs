@@ -113,6 +113,8 @@ fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<
         if let Ok(summary) = &folded {
             print_gaps(summary, &mut out)?;
         }
+    } else if let Ok(summary) = &folded {
+        print_gaps(summary, &mut std::io::stderr())?;
     }
     out.flush()?;
     folded.map(|_| tally.exit())
@@ -122,7 +124,7 @@ fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<
 fn print_gaps(summary: &Summary, out: &mut impl Write) -> std::io::Result<()> {
     if summary.broken > 0 {
         let lines = plural(summary.broken, "line");
-        writeln!(out, "{lines} could not be read as {} and were passed over", summary.format.name())?;
+        writeln!(out, "{lines} could not be read as {}: passed over", summary.format.name())?;
     }
     if summary.unfinished {
         writeln!(out, "the end is only half written; everything before it was read")?;

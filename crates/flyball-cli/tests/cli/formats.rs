@@ -55,6 +55,47 @@ fn a_transcript_may_come_through_a_pipe() {
     assert!(run.out.contains("3f0c5a1e-7a52-4b8e-9b1d-52a3f6a0c002"), "{}", run.out);
 }
 
+/// Writes each entry of a list as a file, its name worked out from its place.
+fn spread(
+    dir: &std::path::Path,
+    entries: &[serde_json::Value],
+    name: impl Fn(usize, &serde_json::Value) -> String,
+) {
+    for (at, entry) in entries.iter().enumerate() {
+        let path = dir.join(name(at, entry));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, serde_json::to_string_pretty(entry).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_with_a_file_for_each_event_is_one_transcript() {
+    let dir = folder("formats-folder");
+    let fixtures = root().join("fixtures/transcripts");
+    let text = std::fs::read_to_string(fixtures.join("openhands/good.json")).unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    spread(&dir, &events, |at, _| format!("run/events/{at}.json"));
+    let text = std::fs::read_to_string(fixtures.join("opencode/loop.jsonl")).unwrap();
+    let entries: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    spread(&dir, &entries, |at, entry| match (entry.get("messageID"), entry.get("role")) {
+        (Some(message), _) => format!("storage/part/{}/prt_{at:04}.json", message.as_str().unwrap()),
+        (None, Some(_)) => format!("storage/message/ses_loop01/{}.json", entry["id"].as_str().unwrap()),
+        (None, None) => "storage/session/p1/ses_loop01.json".to_owned(),
+    });
+    for (path, golden) in [("run/events", "openhands/good"), ("storage", "opencode/loop")] {
+        let golden = fixtures.join(format!("{golden}.events.jsonl")).to_string_lossy().into_owned();
+        let wanted = flyball(&dir, &["replay", "--json", &golden], b"", &[]);
+        let run = flyball(&dir, &["replay", "--json", path], b"", &[]);
+        assert_eq!((run.code, run.out), (wanted.code, wanted.out), "{path}: {}", run.err);
+    }
+    // Any other folder is still none.
+    std::fs::create_dir_all(dir.join("other")).unwrap();
+    std::fs::write(dir.join("other/package.json"), "{\"name\":\"x\"}").unwrap();
+    let run = flyball(&dir, &["replay", "other"], b"", &[]);
+    assert!(run.err.starts_with("error[cannot_read]: other: this is a folder"), "{}", run.err);
+}
+
 #[test]
 fn explain_tells_why_a_looping_transcript_would_have_been_stopped() {
     let dir = folder("formats-explain");
@@ -87,7 +128,7 @@ fn a_file_of_no_known_format_is_told_with_the_way_out() {
     for command in ["replay", "explain"] {
         let run = flyball(&dir, &[command, "notes.txt"], b"", &[]);
         assert_eq!(run.code, 1, "{command}");
-        assert!(run.err.starts_with("error[unknown_format]: notes.txt: "), "{}", run.err);
+        assert!(run.err.starts_with("error[broken_line]: notes.txt:1: "), "{}", run.err);
         assert!(run.err.contains("--format"), "{}", run.err);
     }
     let run = flyball(&dir, &["replay", "--format", "nonsense", "notes.txt"], b"", &[]);

@@ -1,7 +1,7 @@
 //! Messages of OpenAI's chat completions, and of all that speak like it.
 
 use super::super::Cached;
-use super::super::fields::{Count, Flag, Text, moment};
+use super::super::fields::{Count, Flag, Text, moment, or_default};
 use super::super::items::{arguments, words};
 use super::super::talk::{End, Used};
 use super::{Role, Said};
@@ -35,7 +35,7 @@ struct Message<'a> {
 struct Call<'a> {
     #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     function: Function<'a>,
 }
 
@@ -55,7 +55,9 @@ struct Usage {
     completion_tokens: Count,
     input_tokens: Count,
     output_tokens: Count,
+    #[serde(deserialize_with = "or_default")]
     prompt_tokens_details: Details,
+    #[serde(deserialize_with = "or_default")]
     input_tokens_details: Details,
 }
 

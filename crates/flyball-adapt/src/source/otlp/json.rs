@@ -1,6 +1,6 @@
 //! Spans in OTLP's JSON: resources hold scopes, scopes hold spans.
 
-use super::super::fields::{Count, Text};
+use super::super::fields::{Count, Text, or_default};
 use super::super::peel::{fields, items, pieces};
 use super::Span;
 use serde::Deserialize;
@@ -20,11 +20,11 @@ struct Raw<'a> {
     start_time_unix_nano: Text<'a>,
     #[serde(borrow)]
     end_time_unix_nano: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     attributes: Vec<Attribute<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     events: Vec<Happening<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     status: Status<'a>,
 }
 
@@ -40,7 +40,7 @@ struct Attribute<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Happening<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "or_default")]
     attributes: Vec<Attribute<'a>>,
 }
 
