@@ -1,4 +1,8 @@
 //! Flyball on agents that never heard of it: what they wrote down, what they ask through their hooks, and the
 //! protocols between them, their tools and their models.
 
+mod listen;
+pub mod mcp;
+pub mod model_proxy;
 pub mod source;
+mod splice;

@@ -1,6 +1,7 @@
 //! The command line: every command, argument and flag, with its manual.
 
 mod desk;
+mod proxy;
 mod run;
 
 pub(crate) use desk::{
@@ -8,6 +9,7 @@ pub(crate) use desk::{
     Stop, StoreArgs, Top, Who,
 };
 
+pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -37,6 +39,10 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Read events on stdin and answer each with a decision on stdout: the pipe for any language.
     Observe(Observe),
+    /// Stand between an agent and its model: an endpoint that speaks the OpenAI and Anthropic APIs.
+    Proxy(Proxy),
+    /// Stand between an MCP client and an MCP server, and guard its tools.
+    Mcp(Mcp),
     /// Check a policy or workflow: errors with their place, contradictions, loops, worst-case bounds.
     Check(Check),
     /// Show the effective policy and where each value came from.

@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         Command::Resume(args) => commands::run::resume(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Observe(args) => commands::observe::run(&args),
+        Command::Proxy(args) => commands::proxy::run(&args),
+        Command::Mcp(args) => commands::mcp::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Config(args) => commands::config::run(&args),
         Command::Graph(args) => commands::graph::run(&args),

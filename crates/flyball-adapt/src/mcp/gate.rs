@@ -1,0 +1,337 @@
+//! What is done with each message: calls are put to the guards, their results are told, everything else goes on as it
+//! is.
+//!
+//! A call that is refused is answered here. A call that needs a person's yes is held while the client is asked
+//! (elicitation), if it can be; otherwise the answer says which command a person types, and the next attempt finds the
+//! yes.
+
+use super::message::{Message, ToolCall, refusal};
+use super::results::{edited, said};
+use super::{Setting, Spill};
+use crate::model_proxy::Trouble;
+use crate::model_proxy::quoted;
+use flyball::policy::Effect;
+use flyball::{Decision, Fingerprint, Status, Verdict};
+use flyball_journal::Refusal;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What our own requests to the client are called.
+const OURS: &str = "flyball-";
+/// How many calls may be under way at once; of those beyond, the results are not told.
+const UNDER_WAY: usize = 10_000;
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It goes to the server.
+    ToServer(String),
+    /// It goes to the client.
+    ToClient(String),
+}
+
+/// A call whose result is waited for.
+#[derive(Debug, Clone)]
+struct Open {
+    call: String,
+    /// The tool and its arguments.
+    what: Fingerprint,
+    note: Option<String>,
+}
+
+/// A call that waits for a person's yes.
+#[derive(Debug)]
+struct Held {
+    id: String,
+    call: ToolCall,
+    line: String,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: BTreeMap<String, Open>,
+    held: BTreeMap<String, Held>,
+    /// The client can ask a person.
+    elicits: bool,
+    asked: u64,
+}
+
+/// What all connections have in common.
+pub(super) struct Shared {
+    pub(super) setting: Setting,
+    calls: AtomicU64,
+    /// Calls of which the server wants to know more before it goes on, with their sessions.
+    paused: Mutex<Vec<(String, Open)>>,
+}
+
+impl Shared {
+    pub(super) fn new(setting: Setting) -> Arc<Self> {
+        Arc::new(Shared { setting, calls: AtomicU64::new(0), paused: Mutex::default() })
+    }
+
+    fn paused(&self) -> MutexGuard<'_, Vec<(String, Open)>> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stands between a client and a server: one connection, on which ids are not used twice at once.
+pub(super) struct Gate {
+    shared: Arc<Shared>,
+    session: String,
+    state: Mutex<State>,
+}
+
+impl Gate {
+    /// A connection that belongs to a session.
+    pub(super) fn new(shared: Arc<Shared>, session: String) -> Self {
+        Gate { shared, session, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says loudly that something went wrong.
+    pub(super) fn complain(&self, trouble: &Trouble) {
+        (self.shared.setting.complain)(trouble);
+    }
+
+    /// A message of the client. Several in one list are taken apart: the answers come one by one anyway.
+    pub(super) fn client_says(&self, line: &str) -> Vec<Act> {
+        match line.trim_start().starts_with('[').then(|| crate::splice::elements(line)).flatten() {
+            Some(all) if all.iter().any(|one| self.concerns(one)) => {
+                all.into_iter().flat_map(|one| self.one_of_client(one)).collect()
+            }
+            Some(_) => vec![Act::ToServer(line.to_owned())],
+            None => self.one_of_client(line),
+        }
+    }
+
+    /// Whether a message of a list is one that is looked at.
+    fn concerns(&self, text: &str) -> bool {
+        Message::read(text).is_some_and(|message| {
+            message.call().is_some() || message.answers().is_some_and(|id| self.state().held.contains_key(id))
+        })
+    }
+
+    fn one_of_client(&self, line: &str) -> Vec<Act> {
+        let Some(message) = Message::read(line) else { return vec![Act::ToServer(line.to_owned())] };
+        if let Some(held) = message.answers().and_then(|id| self.state().held.remove(id)) {
+            return self.answered(held, message.result.map_or("", |raw| raw.get()));
+        }
+        if message.answers().is_some_and(|id| id.trim_matches('"').starts_with(OURS)) {
+            // An answer to a question that is no longer asked.
+            return Vec::new();
+        }
+        match message.method.as_deref() {
+            Some("initialize") => {
+                let can =
+                    message.params().pointer("/capabilities/elicitation").is_some_and(|can| !can.is_null());
+                self.state().elicits = can;
+            }
+            Some("notifications/cancelled") => self.cancelled(&message.params()),
+            _ => {}
+        }
+        match message.call() {
+            Some((id, call)) => self.called(id, call, line),
+            None => vec![Act::ToServer(line.to_owned())],
+        }
+    }
+
+    /// A call that is wanted.
+    fn called(&self, id: &str, call: ToolCall, line: &str) -> Vec<Act> {
+        if call.goes_on() {
+            let what = identity(&call);
+            let mut paused = self.shared.paused();
+            let at = paused.iter().position(|(session, open)| *session == self.session && open.what == what);
+            if let Some(at) = at {
+                let (_, open) = paused.remove(at);
+                self.state().open.insert(id.to_owned(), open);
+                return vec![Act::ToServer(line.to_owned())];
+            }
+        }
+        let effect = self.shared.setting.recorder.policy().tool(&call.name).and_then(|tool| tool.effect);
+        if effect != Some(Effect::Destructive) {
+            return self.decide(id, &call, line);
+        }
+        let question = format!("May the tool '{}' run with {}?", call.name, shown(&call.arguments));
+        let plan = json!([{"tool": call.name, "args": call.arguments}]);
+        match self.submit(json!({"type": "confirmation.requested", "plan": plan, "question": question})) {
+            Err(trouble) => self.undecided(id, line, &trouble, true),
+            Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
+            Ok(decision) if decision.state != Status::AwaitingConfirmation => self.decide(id, &call, line),
+            Ok(_) if self.state().elicits => {
+                let held = Held { id: id.to_owned(), call, line: line.to_owned() };
+                vec![Act::ToClient(self.ask(held, &question))]
+            }
+            Ok(_) => {
+                let text = format!(
+                    "This call needs a person's yes, and there is none yet. A person gives it with: flyball approve \
+                     {}{} (or: flyball deny). After that, the same call goes through once.",
+                    quoted(&self.session),
+                    self.shared.setting.store_flag
+                );
+                vec![Act::ToClient(refusal(id, &text))]
+            }
+        }
+    }
+
+    /// Asks the client's person.
+    fn ask(&self, held: Held, question: &str) -> String {
+        let mut state = self.state();
+        state.asked += 1;
+        let id = format!("\"{OURS}{}\"", state.asked);
+        state.held.insert(id.clone(), held);
+        let property = json!({"type": "boolean", "title": "Yes, run it", "default": false});
+        let schema = json!({"type": "object", "properties": {"approve": property}, "required": ["approve"]});
+        let params = json!({"message": question, "requestedSchema": schema});
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{params}}}")
+    }
+
+    /// The person answered. Only a clear yes is one.
+    fn answered(&self, held: Held, result: &str) -> Vec<Act> {
+        let result: Value = serde_json::from_str(result).unwrap_or_default();
+        let yes = result.get("action") == Some(&Value::from("accept"))
+            && result.pointer("/content/approve") == Some(&Value::Bool(true));
+        let value = if yes { "yes" } else { "no" };
+        match self.submit(json!({"type": "confirmation.answered", "value": value})) {
+            Err(trouble) => self.undecided(&held.id, &held.line, &trouble, true),
+            Ok(decision) if yes && decision.decision < Verdict::Block => {
+                self.decide(&held.id, &held.call, &held.line)
+            }
+            Ok(_) => {
+                let text = "A person was asked and did not say yes. The tool was not run.";
+                vec![Act::ToClient(refusal(&held.id, text))]
+            }
+        }
+    }
+
+    /// Puts a call to the guards.
+    fn decide(&self, id: &str, call: &ToolCall, line: &str) -> Vec<Act> {
+        let number = self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("{}-{number}", self.shared.setting.start);
+        let event = json!({"type": "tool.requested", "id": format!("mcp-{name}"), "call": name,
+            "tool": call.name, "args": call.arguments});
+        match self.submit(event) {
+            Err(trouble) => self.undecided(id, line, &trouble, false),
+            Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
+            Ok(decision) => {
+                let note = (decision.decision == Verdict::Warn).then(|| decision.feedback.clone()).flatten();
+                let note = note.map(|text| format!("[flyball] Note of the loop guard: {text}"));
+                let mut state = self.state();
+                if state.open.len() < UNDER_WAY {
+                    state.open.insert(id.to_owned(), Open { call: name, what: identity(call), note });
+                }
+                vec![Act::ToServer(line.to_owned())]
+            }
+        }
+    }
+
+    /// Nothing could be decided. What needs a yes is never let through.
+    fn undecided(&self, id: &str, line: &str, trouble: &Trouble, needs_yes: bool) -> Vec<Act> {
+        self.complain(trouble);
+        if !needs_yes && !self.shared.setting.refuse_on_error {
+            return vec![Act::ToServer(line.to_owned())];
+        }
+        let text = format!(
+            "The loop guard cannot decide ({}: {}), so the tool was not run.",
+            trouble.code, trouble.what
+        );
+        vec![Act::ToClient(refusal(id, &text))]
+    }
+
+    /// The client no longer waits for a call.
+    fn cancelled(&self, params: &Value) {
+        let id = params.get("requestId").map(Value::to_string).unwrap_or_default();
+        let open = {
+            let mut state = self.state();
+            state.held.retain(|_, held| held.id != id);
+            state.open.remove(&id)
+        };
+        if let Some(open) = open {
+            self.finished(&open.call, false, "cancelled".to_owned());
+        }
+    }
+
+    /// A message of the server.
+    pub(super) fn server_says(&self, line: &str) -> String {
+        if line.trim_start().starts_with('[')
+            && let Some(all) = crate::splice::elements(line)
+        {
+            let new: Vec<String> = all.iter().map(|one| self.one_of_server(one)).collect();
+            return if new == all { line.to_owned() } else { format!("[{}]", new.join(",")) };
+        }
+        self.one_of_server(line)
+    }
+
+    fn one_of_server(&self, line: &str) -> String {
+        let Some(message) = Message::read(line) else { return line.to_owned() };
+        let open = message.answers().and_then(|id| self.state().open.remove(id));
+        let Some(open) = open else { return line.to_owned() };
+        let result = message.result.map(|raw| raw.get());
+        if result.and_then(|result| crate::splice::field(result, "resultType")) == Some("\"input_required\"")
+        {
+            let mut paused = self.shared.paused();
+            if paused.len() < UNDER_WAY {
+                paused.push((self.session.clone(), open));
+            }
+            return line.to_owned();
+        }
+        let (ok, text) = said(result, message.error.map(|raw| raw.get()));
+        self.finished(&open.call, ok, text);
+        let spill: &dyn Spill = self.shared.setting.spill.as_ref();
+        let new = result.and_then(|result| edited(line, result, open.note.as_deref(), spill));
+        new.unwrap_or_else(|| line.to_owned())
+    }
+
+    fn finished(&self, call: &str, ok: bool, text: String) {
+        let key = if ok { "output" } else { "error" };
+        let event = json!({"type": "tool.finished", "id": format!("mcp-{call}-end"), "call": call, "ok": ok, key: text});
+        if let Err(trouble) = self.submit(event) {
+            self.complain(&trouble);
+        }
+    }
+
+    /// Records an event.
+    fn submit(&self, mut event: Value) -> Result<Decision, Trouble> {
+        event["session"] = Value::from(self.session.as_str());
+        let event = self.shared.setting.door.read(&event.to_string(), (self.shared.setting.clock)())?;
+        let decision = self.shared.setting.recorder.submit(event).map_err(|refusal| match refusal {
+            Refusal::Event(error) => Trouble::from(error),
+            Refusal::Store(error) => Trouble::from(error),
+        })?;
+        if decision.decision > Verdict::Allow || !decision.effects.is_empty() {
+            (self.shared.setting.tell)(&decision);
+        }
+        Ok(decision)
+    }
+}
+
+/// What a call is known by.
+fn identity(call: &ToolCall) -> Fingerprint {
+    let args = flyball::canonical_json(&call.arguments);
+    Fingerprint::of_text(&call.name).with(Fingerprint::of_text(&args))
+}
+
+/// The answer to a call that the guards refuse.
+fn refused(id: &str, decision: &Decision) -> Act {
+    let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
+    let text = decision.feedback.clone().unwrap_or(why);
+    let text = match decision.decision {
+        Verdict::Halt => format!(
+            "[flyball] {text} The session is halted; a person can let it go on with: flyball release {} --why 'REASON'",
+            quoted(&decision.session)
+        ),
+        _ => format!("[flyball] {text}"),
+    };
+    Act::ToClient(refusal(id, &text))
+}
+
+/// Arguments for a question: short, and on one line.
+fn shown(args: &Value) -> String {
+    let text = args.to_string();
+    let short: String = text.chars().take(300).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}

@@ -1,0 +1,243 @@
+//! The HTTP side: takes requests, passes them on, passes answers back.
+
+use super::body::{Passed, Tapped};
+use super::dialect::{Asked, Dialect};
+use super::draft::Tap;
+use super::headers::{credentials, for_client, for_provider};
+use super::upstream::Upstream;
+use super::watch::{Outcome, Sender, Setting, Ticket, Trouble, Watch};
+use flyball::{Fingerprint, Verdict};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response, StatusCode, http};
+use std::error::Error;
+use std::sync::Arc;
+
+/// The header that names the session of a request, and of an answer.
+pub(super) const SESSION: &str = "x-flyball-session";
+/// The header that tells what was decided, if it was not `allow`.
+const DECISION: &str = "x-flyball-decision";
+/// The header that tells why nothing could be decided.
+const ERROR: &str = "x-flyball-error";
+/// The largest request that is looked into.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// What goes wrong on the way of a body.
+type Broken = Box<dyn Error + Send + Sync>;
+/// A body on its way to the client.
+pub(super) type Out = BoxBody<Bytes, Broken>;
+
+/// What the proxy does when it cannot decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Passes everything on, and says so loudly.
+    #[default]
+    Allow,
+    /// Answers with an error.
+    Block,
+}
+
+/// The proxy.
+pub(super) struct Proxy {
+    watch: Watch,
+    upstream: Upstream,
+    on_error: OnError,
+    /// Where one is loud.
+    complain: Box<dyn Fn(&Trouble) + Send + Sync>,
+}
+
+impl Proxy {
+    pub(super) fn new(
+        setting: Setting,
+        upstream: Upstream,
+        on_error: OnError,
+        complain: Box<dyn Fn(&Trouble) + Send + Sync>,
+    ) -> Self {
+        Proxy { watch: Watch::new(setting), upstream, on_error, complain }
+    }
+
+    /// Answers a request. Whatever happens, there is an answer.
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Out> {
+        match Dialect::of(request.method().as_str(), request.uri().path()) {
+            Some(dialect) => self.guarded(dialect, request).await,
+            None => {
+                let (mut parts, body) = request.into_parts();
+                for_provider(&mut parts.headers);
+                match self.upstream.send(Request::from_parts(parts, body.map_err(Broken::from).boxed())).await
+                {
+                    Ok(answer) => passed(answer),
+                    Err(trouble) => self.failed(None, StatusCode::BAD_GATEWAY, &trouble),
+                }
+            }
+        }
+    }
+
+    /// Looks into a request, and passes it on or answers it.
+    async fn guarded(self: Arc<Self>, dialect: Dialect, request: Request<Incoming>) -> Response<Out> {
+        let (mut parts, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, MOST_BYTES).collect().await else {
+            let trouble = Trouble {
+                code: "request_unreadable".to_owned(),
+                what: format!("the request broke off, or is longer than {MOST_BYTES} bytes"),
+                advice: "send it again; shorten the conversation if it is that long".to_owned(),
+            };
+            return self.failed(Some(dialect), StatusCode::PAYLOAD_TOO_LARGE, &trouble);
+        };
+        let body = body.to_bytes();
+        let (looked, asked) = self.look(dialect, &parts, &body).await;
+        for_provider(&mut parts.headers);
+        let (mut told, mut ticket, mut sent) = (Vec::new(), None, None);
+        match looked {
+            Ok(Outcome::Stop { session, text }) => {
+                return self.instead(dialect, &asked.unwrap_or_default(), &session, &text);
+            }
+            Ok(Outcome::Go { session, verdict, note, ticket: open }) => {
+                told.push((SESSION, session));
+                if verdict > Verdict::Allow {
+                    told.push((DECISION, verdict.as_str().to_owned()));
+                }
+                sent = note.and_then(|note| dialect.with_note(&body, &note));
+                ticket = Some(open);
+                // A copy of the answer must be readable, and the client takes it in any way.
+                parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            }
+            Err(trouble) if self.on_error == OnError::Block => {
+                return self.failed(Some(dialect), StatusCode::SERVICE_UNAVAILABLE, &trouble);
+            }
+            Err(trouble) => {
+                (self.complain)(&trouble);
+                told.push((ERROR, trouble.code));
+            }
+        }
+        let body = sent.map_or(body, Bytes::from);
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        parts.headers.remove(hyper::header::TRANSFER_ENCODING);
+        let whole = Full::new(body).map_err(|never| match never {}).boxed();
+        let answer = match self.upstream.send(Request::from_parts(parts, whole)).await {
+            Ok(answer) => answer,
+            Err(trouble) => return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &trouble),
+        };
+        let mut answer = self.tapped(dialect, answer, ticket);
+        for (name, value) in told {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                answer.headers_mut().insert(name, value);
+            }
+        }
+        answer
+    }
+
+    /// Records what a request brings, in a thread that may wait for the disk.
+    async fn look(
+        self: &Arc<Self>,
+        dialect: Dialect,
+        parts: &http::request::Parts,
+        body: &Bytes,
+    ) -> (Result<Outcome, Trouble>, Option<Asked>) {
+        let session = parts.headers.get(SESSION).and_then(|name| name.to_str().ok()).map(str::to_owned);
+        let credentials = credentials(&parts.headers);
+        let (proxy, body) = (Arc::clone(self), body.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let asked = serde_json::from_slice(&body).ok().and_then(|body| dialect.read(&body));
+            let Some(asked) = asked else { return (Err(unreadable()), None) };
+            let from = Sender { session: session.as_deref(), credentials: &credentials };
+            (proxy.watch.before(from, &asked, body.len()), Some(asked))
+        });
+        looked.await.unwrap_or_else(|_| (Err(gone()), None))
+    }
+
+    /// An answer of the provider, looked at if it is one of a model.
+    fn tapped(
+        self: &Arc<Self>,
+        dialect: Dialect,
+        mut answer: Response<Incoming>,
+        ticket: Option<Ticket>,
+    ) -> Response<Out> {
+        for_client(answer.headers_mut());
+        let header =
+            |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let plain = matches!(header(CONTENT_ENCODING), "" | "identity");
+        let tap = Tap::new(dialect);
+        let Some(ticket) = ticket.filter(|_| answer.status().is_success()) else { return boxed(answer) };
+        if !plain {
+            let trouble = Trouble {
+                code: "answer_unreadable".to_owned(),
+                what: "the provider compresses its answers although it was asked not to".to_owned(),
+                advice: "nothing of this answer was counted".to_owned(),
+            };
+            (self.complain)(&trouble);
+            answer.headers_mut().insert(ERROR, HeaderValue::from_static("answer_unreadable"));
+            return boxed(answer);
+        }
+        let proxy = Arc::clone(self);
+        let record = Box::new(move |draft| {
+            tokio::task::spawn_blocking(move || {
+                let kept = dialect == Dialect::Responses;
+                if let Err(trouble) = proxy.watch.after(&ticket, &draft, kept) {
+                    (proxy.complain)(&trouble);
+                }
+            })
+        });
+        answer.map(|body| Tapped::new(body, tap, record).map_err(Broken::from).boxed())
+    }
+
+    /// An answer of our own instead of the model's.
+    fn instead(&self, dialect: Dialect, asked: &Asked, session: &str, text: &str) -> Response<Out> {
+        let now = self.watch.now_s();
+        let id = Fingerprint::of_text(session).with(Fingerprint::of_text(&now.to_string()));
+        let body = dialect.say(asked, text, &format!("flyball{id}"), now);
+        let kind = if asked.stream { "text/event-stream; charset=utf-8" } else { "application/json" };
+        let mut answer = response(StatusCode::OK, kind, body);
+        answer.headers_mut().insert(DECISION, HeaderValue::from_static("halt"));
+        if let Ok(session) = HeaderValue::from_str(session) {
+            answer.headers_mut().insert(SESSION, session);
+        }
+        answer
+    }
+
+    /// An error of our own.
+    fn failed(&self, dialect: Option<Dialect>, status: StatusCode, trouble: &Trouble) -> Response<Out> {
+        (self.complain)(trouble);
+        let text = format!("flyball: {} ({}); {}", trouble.what, trouble.code, trouble.advice);
+        let mut answer = match dialect {
+            Some(dialect) => response(status, "application/json", dialect.error(&text)),
+            None => response(status, "text/plain; charset=utf-8", format!("{text}\n")),
+        };
+        if let Ok(code) = HeaderValue::from_str(&trouble.code) {
+            answer.headers_mut().insert(ERROR, code);
+        }
+        answer
+    }
+}
+
+fn unreadable() -> Trouble {
+    Trouble {
+        code: "request_unreadable".to_owned(),
+        what: "the request is not what this path takes, or is compressed".to_owned(),
+        advice: "it was passed on and not counted; send it as plain JSON".to_owned(),
+    }
+}
+
+fn gone() -> Trouble {
+    let advice = "this is a bug; please report it".to_owned();
+    Trouble { code: "internal".to_owned(), what: "the recording ended by itself".to_owned(), advice }
+}
+
+/// An answer that nobody looks at.
+fn passed(mut answer: Response<Incoming>) -> Response<Out> {
+    for_client(answer.headers_mut());
+    boxed(answer)
+}
+
+fn boxed(answer: Response<Incoming>) -> Response<Out> {
+    answer.map(|body| Passed::from(body).map_err(Broken::from).boxed())
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Out> {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,116 @@
+//! `flyball mcp`: a server of the Model Context Protocol, with the guards before its tools.
+
+use super::proxy::{complain, failure, store_flag, tell};
+use crate::args::{Mcp, OnError};
+use crate::clock;
+use crate::deliver::Deliveries;
+use crate::fail::{Exit, Failure};
+use crate::load;
+use crate::store;
+use crate::words::line;
+use flyball::Preset;
+use flyball_adapt::mcp::{self, Setting};
+use flyball_journal::{Address, Door, Recorder, RecorderOptions};
+use flyball_run::spill::{Outcome, Spill, SpillOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where long results go.
+struct Large(Spill);
+
+impl mcp::Spill for Large {
+    fn threshold(&self) -> usize {
+        self.0.options().threshold.unwrap_or(usize::MAX)
+    }
+
+    fn fit(&self, text: String) -> Option<String> {
+        let fitted = self.0.fit(text);
+        (fitted.outcome != Outcome::Whole).then_some(fitted.text)
+    }
+}
+
+/// Runs the command until the client or the server ends.
+pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let address = store::address(&args.store)?;
+    let recorder = Arc::new(Recorder::new(address.open()?, source, RecorderOptions::default()));
+    let door = Door::new(&recorder.policy().journal).map_err(|error| Failure::at("", &error))?;
+    let start = format!("{}-{}", clock::now().unwrap_or(0), std::process::id());
+    let session = args.session.clone().unwrap_or_else(|| {
+        let program = args.server.first().map(Path::new).and_then(Path::file_stem);
+        let name = program.map_or_else(|| "http".into(), |stem| stem.to_string_lossy());
+        format!("mcp-{name}-{start}")
+    });
+    let options = SpillOptions::from(&recorder.policy().guards.large_response);
+    let spill = Spill::open(&files(&address)?.join("large"), &session, options)?;
+    let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
+    let setting = Setting {
+        recorder,
+        door,
+        clock: clock::now,
+        tell: Box::new({
+            let deliveries = Arc::clone(&deliveries);
+            move |decision| {
+                deliveries.lock().unwrap_or_else(PoisonError::into_inner).nudge();
+                tell(decision);
+            }
+        }),
+        complain: Box::new(complain),
+        session,
+        start,
+        store_flag: store_flag(args.store.store.as_deref()),
+        refuse_on_error: args.on_error == OnError::Block,
+        spill: Box::new(Large(spill)),
+    };
+    let ended_well = match (&args.url, args.listen) {
+        (Some(url), Some(listen)) => {
+            let listener = super::proxy::bind(listen)?;
+            let here = listener.local_addr()?;
+            // If stderr is gone there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "flyball mcp: http://{here} -> {}", line(url, 200));
+            mcp::serve_http(listener, url, setting).map_err(|trouble| failure(&trouble))?;
+            true
+        }
+        (Some(url), None) => {
+            let headers = headers(&args.header)?;
+            mcp::serve_bridge(url, &headers, setting).map_err(|trouble| failure(&trouble))?;
+            true
+        }
+        (None, _) => {
+            let status = mcp::serve_stdio(&args.server, setting).map_err(|trouble| failure(&trouble))?;
+            status.is_none_or(|status| status.success())
+        }
+    };
+    if let Some(deliveries) = Arc::into_inner(deliveries) {
+        deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+    }
+    // The client reads the server's fate from our own.
+    Ok(if ended_well { Exit::Done } else { Exit::Error })
+}
+
+/// Headers whose values stand in the environment, so that no key stands in a list of processes.
+fn headers(list: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |text: &String| {
+        let (name, variable) = text.split_once('=')?;
+        Some((name.trim().to_owned(), std::env::var(variable.trim()).ok()?))
+    };
+    let wanted = list.iter().map(|text| {
+        read(text).ok_or_else(|| {
+            let what = format!("'{}' names no variable that is set", line(text, 80));
+            let advice = "write it like --header Authorization=MY_TOKEN, and set the variable";
+            Failure::new("bad_header", "--header", what, advice)
+        })
+    });
+    wanted.collect()
+}
+
+/// The folder beside the store; the project's own if the store is no file.
+fn files(address: &Address) -> Result<PathBuf, Failure> {
+    match address {
+        Address::File(path) | Address::Project(path) => {
+            Ok(path.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf))
+        }
+        _ => Ok(std::env::current_dir()?.join(".flyball")),
+    }
+}

@@ -1,0 +1,197 @@
+//! Calls through the proxy, made and answered by the protocol's own library.
+
+use super::kit::{LONG, folder, guarded, outline, records, straight};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest,
+    ElicitRequestParams, ElicitResult, ElicitationAction, Implementation, ServerResult,
+};
+use rmcp::service::{RequestContext, RunningService};
+use rmcp::transport::TokioChildProcess;
+use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) type Client<H> = RunningService<RoleClient, H>;
+
+pub(crate) async fn connect<H: ClientHandler>(handler: H, command: Command) -> Client<H> {
+    let child = TokioChildProcess::new(tokio::process::Command::from(command)).unwrap();
+    tokio::time::timeout(LONG, handler.serve(child)).await.expect("in time").expect("a connection")
+}
+
+pub(crate) async fn call<H: ClientHandler>(
+    client: &Client<H>,
+    tool: &'static str,
+    args: Value,
+) -> CallToolResult {
+    let params = CallToolRequestParams::new(tool).with_arguments(args.as_object().cloned().unwrap());
+    tokio::time::timeout(LONG, client.call_tool(params)).await.expect("in time").expect("a result")
+}
+
+pub(crate) fn texts(result: &CallToolResult) -> Vec<String> {
+    let all = serde_json::to_value(result).unwrap();
+    let blocks = all["content"].as_array().cloned().unwrap_or_default();
+    blocks.iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect()
+}
+
+pub(crate) fn run<F: Future<Output = ()>>(test: F) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
+}
+
+fn verdicts(folder: &Path, kind: &str) -> Vec<&'static str> {
+    outline(folder).into_iter().filter_map(|(name, verdict)| (name == kind).then_some(verdict)).collect()
+}
+
+#[test]
+fn what_is_not_a_loop_is_the_same_with_and_without_the_proxy() {
+    run(async {
+        let folder = folder("quiet");
+        let (plain, through) = (connect((), straight()).await, connect((), guarded(&folder, &[])).await);
+        assert_eq!(through.list_all_tools().await.unwrap(), plain.list_all_tools().await.unwrap());
+        assert_eq!(through.peer_info(), plain.peer_info());
+        for number in 0..20 {
+            let args = json!({"number": number, "text": "Żółw \u{1f422}"});
+            assert_eq!(call(&through, "echo", args.clone()).await, call(&plain, "echo", args).await);
+        }
+        let custom =
+            || ClientRequest::CustomRequest(CustomRequest::new("x/own", Some(json!({"b": 1, "a": [2]}))));
+        let answers =
+            (through.send_request(custom()).await.unwrap(), plain.send_request(custom()).await.unwrap());
+        let value = |result: ServerResult| serde_json::to_value(result).unwrap();
+        assert_eq!(value(answers.0), value(answers.1));
+        let unknown = || CallToolRequestParams::new("nobody");
+        let errors = (through.call_tool(unknown()).await, plain.call_tool(unknown()).await);
+        assert_eq!(errors.0.unwrap_err().to_string(), errors.1.unwrap_err().to_string());
+        through.cancel().await.unwrap();
+        plain.cancel().await.unwrap();
+        assert_eq!(verdicts(&folder, "tool.requested"), vec!["allow"; 21]);
+        assert_eq!(verdicts(&folder, "tool.finished"), vec!["allow"; 21]);
+    });
+}
+
+#[test]
+fn a_call_that_is_repeated_is_told_then_refused_then_halted() {
+    run(async {
+        let folder = folder("repeated");
+        let client = connect((), guarded(&folder, &[])).await;
+        let mut seen = Vec::new();
+        for _ in 0..9 {
+            let result = call(&client, "same", json!({"path": "a.txt"})).await;
+            seen.push((result.is_error == Some(true), texts(&result)));
+        }
+        for (number, (refused, texts)) in seen.iter().enumerate() {
+            let all = texts.join("\n");
+            match number {
+                0 | 1 => assert_eq!((refused, all.as_str()), (&false, "nothing new")),
+                2..=4 => {
+                    assert!(!refused && texts.len() == 2 && texts[0] == "nothing new", "{number}: {all}");
+                    assert!(texts[1].starts_with("[flyball] Note of the loop guard: "), "{all}");
+                }
+                5 | 6 => assert!(*refused && all.starts_with("[flyball] "), "{number}: {all}"),
+                _ => assert!(*refused && all.contains("flyball release 's1'"), "{number}: {all}"),
+            }
+        }
+        let wanted = ["allow", "allow", "warn", "warn", "warn", "block", "block", "halt", "halt"];
+        assert_eq!(verdicts(&folder, "tool.requested"), wanted);
+        assert_eq!(verdicts(&folder, "tool.finished").len(), 5, "what was refused did not run");
+        // The halt stands for other tools too, and in a process of its own.
+        client.cancel().await.unwrap();
+        let client = connect((), guarded(&folder, &[])).await;
+        assert_eq!(call(&client, "echo", json!({})).await.is_error, Some(true));
+        client.cancel().await.unwrap();
+    });
+}
+
+#[test]
+fn a_tool_that_fails_the_same_way_again_and_again_is_stopped() {
+    run(async {
+        let folder = folder("failing");
+        let client = connect((), guarded(&folder, &[])).await;
+        let mut stopped = false;
+        for number in 0..12 {
+            let result = call(&client, "fail", json!({"number": number})).await;
+            assert_eq!(result.is_error, Some(true));
+            stopped |= texts(&result).join("").starts_with("[flyball]");
+        }
+        assert!(stopped, "{:?}", outline(&folder));
+        client.cancel().await.unwrap();
+    });
+}
+
+#[test]
+fn a_huge_result_goes_to_a_file() {
+    run(async {
+        let folder = folder("huge");
+        let client = connect((), guarded(&folder, &[])).await;
+        let text = texts(&call(&client, "huge", json!({})).await).join("");
+        assert!(text.starts_with("Tool response too large (300000 characters)"), "{:.200}", text);
+        assert!(text.chars().count() < 2_000);
+        let path = text.split("saved to: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "é".repeat(300_000));
+        client.cancel().await.unwrap();
+        assert_eq!(records(&folder).len(), 2);
+    });
+}
+
+/// A client whose person answers questions.
+pub(crate) struct Person(pub(crate) Option<bool>);
+
+impl ClientHandler for Person {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = ClientCapabilities::builder().enable_elicitation().build();
+        ClientConfig::new(capabilities, Implementation::new("a client", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let request = serde_json::to_value(request).unwrap();
+        assert!(request["message"].as_str().unwrap().contains("'delete'"), "{request}");
+        Ok(match self.0 {
+            Some(yes) => ElicitResult::new(ElicitationAction::Accept).with_content(json!({"approve": yes})),
+            None => ElicitResult::new(ElicitationAction::Decline),
+        })
+    }
+}
+
+pub(crate) const DESTRUCTIVE: [&str; 2] = ["--set", "tools.delete.effect=destructive"];
+
+#[test]
+fn a_tool_that_needs_a_yes_asks_the_clients_person() {
+    run(async {
+        for (person, wanted) in
+            [(Some(true), "deleted"), (Some(false), "did not say yes"), (None, "did not say yes")]
+        {
+            let folder = folder(&format!("asked-{person:?}"));
+            let client = connect(Person(person), guarded(&folder, &DESTRUCTIVE)).await;
+            let text = texts(&call(&client, "delete", json!({"id": 7})).await).join("");
+            assert!(text.contains(wanted), "{person:?}: {text}");
+            // Everything else needs none.
+            assert_eq!(texts(&call(&client, "echo", json!({})).await), ["{}"]);
+            client.cancel().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_client_that_cannot_ask_is_told_what_to_type() {
+    run(async {
+        let folder = folder("typed");
+        let client = connect((), guarded(&folder, &DESTRUCTIVE)).await;
+        let result = call(&client, "delete", json!({"id": 7})).await;
+        assert_eq!(result.is_error, Some(true));
+        assert!(texts(&result).join("").contains("flyball approve 's1'"), "{:?}", texts(&result));
+        let mut approve = Command::new(env!("CARGO_BIN_EXE_flyball"));
+        approve.args(["approve", "s1"]).current_dir(&folder).env_clear().env("USER", "anna");
+        let output = approve.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(texts(&call(&client, "delete", json!({"id": 7})).await), ["deleted"]);
+        let again = call(&client, "delete", json!({"id": 7})).await;
+        assert_eq!(again.is_error, Some(true), "a yes is given once");
+        let other = call(&client, "delete", json!({"id": 8})).await;
+        assert_eq!(other.is_error, Some(true), "and for one thing");
+        client.cancel().await.unwrap();
+    });
+}
