@@ -1,6 +1,7 @@
 //! The project's task runner. `cargo xtask help` lists what it does; each task is one file.
 
 mod bench;
+mod bench_audit;
 mod bench_journal;
 mod bench_run;
 mod bless;
@@ -23,6 +24,8 @@ usage: cargo xtask TASK
   bench             instructions per pair of events, counted by callgrind
   bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
+  bench audit [--mb N]
+                    what an audit of 1000 MB of sessions costs, beside a Python script that only parses each line
   fuzz [--target event|policy|governor] [--runs N]
                     fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
   torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let done = match task {
         "test" => test::run(rest),
         "bench" => match rest.split_first() {
+            Some((what, rest)) if what == "audit" => bench_audit::run(rest),
             Some((what, rest)) if what == "journal" => bench_journal::run(rest),
             Some((what, rest)) if what == "run" => bench_run::run(rest),
             _ => bench::run(rest),

@@ -1,8 +1,10 @@
 //! Flyball on agents that never heard of it: what they wrote down, what they ask through their hooks, and the
 //! protocols between them, their tools and their models.
 
+pub mod audit;
 mod listen;
 pub mod mcp;
 pub mod model_proxy;
+pub mod prices;
 pub mod source;
 mod splice;

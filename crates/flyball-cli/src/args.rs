@@ -1,9 +1,11 @@
 //! The command line: every command, argument and flag, with its manual.
 
+mod audit;
 mod desk;
 mod proxy;
 mod run;
 
+pub(crate) use audit::Audit;
 pub(crate) use desk::{
     Activity, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Prune, Release, Reply, Send, Status, Step,
     Stop, StoreArgs, Top, Who,
@@ -37,6 +39,8 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Show what a policy would have decided on recorded events.
     Replay(Replay),
+    /// Find the loops in a folder of transcripts: where, how long, and what a stop would have saved.
+    Audit(Audit),
     /// Read events on stdin and answer each with a decision on stdout: the pipe for any language.
     Observe(Observe),
     /// Stand between an agent and its model: an endpoint that speaks the OpenAI and Anthropic APIs.

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::start(&args),
         Command::Resume(args) => commands::run::resume(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Audit(args) => commands::audit::run(&args),
         Command::Observe(args) => commands::observe::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::Mcp(args) => commands::mcp::run(&args),

@@ -182,6 +182,10 @@ pub struct Trip {
     pub halt_reason: Option<HaltReason>,
     /// How grave it is.
     pub severity: Severity,
+    /// How grave it would be if the guard's mode did not hold it back. Under `observe` this says what would have been
+    /// stopped. Not part of the answer as JSON.
+    #[serde(skip)]
+    pub natural: Severity,
     /// What it is about: a tool, node, edge, loop, operation, signal, …
     pub scope: BTreeMap<String, String>,
     /// What was counted.

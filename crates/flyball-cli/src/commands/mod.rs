@@ -2,6 +2,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod answer;
+pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod doctor;

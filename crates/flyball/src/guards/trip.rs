@@ -29,6 +29,7 @@ impl Draft {
                 reason: reason.to_owned(),
                 halt_reason: None,
                 severity,
+                natural: severity,
                 scope: BTreeMap::new(),
                 count: 0,
                 limit: 0,
@@ -141,6 +142,7 @@ impl Trips {
     /// Adds a trip as grave as the guard's mode lets it be.
     pub(crate) fn add(&mut self, mode: Mode, mut draft: Draft) {
         let natural = draft.trip.severity;
+        draft.trip.natural = natural;
         draft.trip.severity = match mode {
             Mode::Off => return,
             Mode::Observe => Severity::Observe,
