@@ -152,7 +152,7 @@ impl Bench {
     }
 }
 
-fn verdict(name: &str, hundredths: u64, good: bool, goal: &str) -> String {
+pub(crate) fn verdict(name: &str, hundredths: u64, good: bool, goal: &str) -> String {
     let mark = if good { "" } else { "  MISSED" };
     format!("  {name}: {} ({goal}){mark}", shown(hundredths))
 }
@@ -174,7 +174,7 @@ fn first(text: &str) -> u64 {
 }
 
 /// The number with two decimals that follows on a word, in hundredths.
-fn after(text: &str, word: &str) -> u64 {
+pub(crate) fn after(text: &str, word: &str) -> u64 {
     let rest = text.split(word).nth(1).unwrap_or_default();
     let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     number.replace('.', "").parse().unwrap_or(0)

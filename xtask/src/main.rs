@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_audit;
+mod bench_hook;
 mod bench_journal;
 mod bench_run;
 mod bless;
@@ -23,6 +24,7 @@ usage: cargo xtask TASK
                     --long: 100,000 random histories for the tests of determinism
   bench             instructions per pair of events, counted by callgrind
   bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
+  bench hook        what a cold hook call costs, beside a bare program that commits one row to the same file
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
   bench audit [--mb N]
                     what an audit of 1000 MB of sessions costs, beside a Python script that only parses each line
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "bench" => match rest.split_first() {
             Some((what, rest)) if what == "audit" => bench_audit::run(rest),
+            Some((what, rest)) if what == "hook" => bench_hook::run(rest),
             Some((what, rest)) if what == "journal" => bench_journal::run(rest),
             Some((what, rest)) if what == "run" => bench_run::run(rest),
             _ => bench::run(rest),

@@ -2,6 +2,7 @@
 //! protocols between them, their tools and their models.
 
 pub mod audit;
+pub mod hook;
 mod listen;
 pub mod mcp;
 pub mod model_proxy;

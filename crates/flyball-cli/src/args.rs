@@ -2,6 +2,7 @@
 
 mod audit;
 mod desk;
+mod hook;
 mod proxy;
 mod run;
 
@@ -11,6 +12,7 @@ pub(crate) use desk::{
     Stop, StoreArgs, Top, Who,
 };
 
+pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Proxy(Proxy),
     /// Stand between an MCP client and an MCP server, and guard its tools.
     Mcp(Mcp),
+    /// The hook of a coding agent: put it into the agent's settings, test it, and answer it.
+    Hook(Box<Hook>),
     /// Check a policy or workflow: errors with their place, contradictions, loops, worst-case bounds.
     Check(Check),
     /// Show the effective policy and where each value came from.

@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Done = 0,
     /// Something was wrong; it was reported already.
     Error = 1,
+    /// A hook refuses, as some hosts want to be told.
+    Refused = 2,
     /// A guard stopped something.
     Stopped = 3,
     /// A person is waited for.

@@ -11,8 +11,29 @@ const NAMES: [&str; 4] = ["flyball.yaml", "flyball.yml", "flyball.toml", "flybal
 
 /// All layers, lowest first, and the preset that they start from.
 pub(crate) fn layers(args: &PolicyArgs, default: Preset) -> Result<(Vec<Layer>, Preset), Failure> {
+    layers_from(std::env::current_dir().ok().as_deref(), args, default)
+}
+
+/// The source of policies for sessions whose agent works in another folder than this one.
+pub(crate) fn source_from(
+    folder: &Path,
+    args: &PolicyArgs,
+    default: Preset,
+) -> Result<PolicySource, Failure> {
+    let (layers, preset) = layers_from(Some(folder), args, default)?;
+    if layers.is_empty() {
+        return Ok(PolicySource::preset(preset));
+    }
+    Ok(PolicySource::new(layers, preset)?)
+}
+
+fn layers_from(
+    folder: Option<&Path>,
+    args: &PolicyArgs,
+    default: Preset,
+) -> Result<(Vec<Layer>, Preset), Failure> {
     let mut layers = Vec::new();
-    if let Some(path) = args.policy.clone().or_else(|| project_policy(&std::env::current_dir().ok()?)) {
+    if let Some(path) = args.policy.clone().or_else(|| project_policy(folder?)) {
         let text = read(&path)?;
         let name = path.display().to_string();
         layers.push(parse(&text, Format::guess(&name, &text), &name)?);

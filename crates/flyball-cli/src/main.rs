@@ -20,13 +20,24 @@ mod whereabouts;
 mod words;
 mod workflow;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Hook};
 use clap::Parser;
+use fail::{Exit, Failure};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let outcome = match arguments.command {
+    let outcome = match Hook::as_installed(std::env::args_os().skip(1)) {
+        Some(hook) => commands::hook::run(hook),
+        None => run(Arguments::parse().command),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
         Command::Run(args) => commands::run::start(&args),
         Command::Resume(args) => commands::run::resume(&args),
         Command::Replay(args) => commands::replay::run(&args),
@@ -34,6 +45,7 @@ fn main() -> ExitCode {
         Command::Observe(args) => commands::observe::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::Mcp(args) => commands::mcp::run(&args),
+        Command::Hook(args) => commands::hook::run(*args),
         Command::Check(args) => commands::check::run(&args),
         Command::Config(args) => commands::config::run(&args),
         Command::Graph(args) => commands::graph::run(&args),
@@ -54,9 +66,5 @@ fn main() -> ExitCode {
         Command::Metrics(args) => commands::metrics::run(&args),
         Command::Outbox(args) => commands::outbox::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
-    };
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
     }
 }

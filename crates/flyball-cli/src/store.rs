@@ -58,6 +58,29 @@ pub(crate) fn address(args: &StoreArgs) -> Result<Address, Failure> {
     }
 }
 
+/// The store of an agent that works in a folder: as named, else the project's own; outside of any project, one in the
+/// user's state folder, because an agent may work anywhere.
+pub(crate) fn of_agent(flag: Option<&str>, folder: &Path) -> Result<Address, Failure> {
+    if let Some(address) = named(flag)? {
+        return Ok(address);
+    }
+    let own = Address::project(folder);
+    let project = folder.ancestors().any(|above| above.join(".git").exists());
+    if project || own.exists() {
+        return Ok(own);
+    }
+    let Some(state) = state_folder() else { return Ok(own) };
+    // If it cannot be made, opening the store says so.
+    let _ = std::fs::create_dir_all(&state);
+    Ok(Address::Project(state.join("flyball").join("flyball.db")))
+}
+
+/// Where programs keep what outlives them, for this user.
+fn state_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local").join("state")))
+}
+
 /// Opens a store that must be there already.
 pub(crate) fn existing(address: &Address) -> Result<Arc<dyn Desk>, Failure> {
     if address.exists() {

@@ -37,7 +37,7 @@ impl PolicySource {
     }
 
     /// Everything that decisions depend on, as JSON, to be kept beside the decisions that were made under it. The
-    /// `journal` section is left out: no decision depends on it, and its addresses may be secret.
+    /// `journal` section is left out, and `on_error`: no decision depends on them, and addresses may be secret.
     #[must_use]
     pub fn to_json(&self) -> String {
         let above = |layer: &Layer| u8::from(outranks_sessions(layer));
@@ -45,6 +45,7 @@ impl PolicySource {
             let mut tree = layer.tree.clone();
             if let Some(keys) = tree.as_object_mut() {
                 keys.remove("journal");
+                keys.remove("on_error");
             }
             json!({"above": above(layer), "tree": tree})
         };

@@ -22,6 +22,7 @@ usage: flyball-bench-journal TASK ARGS…
   growth STORE EVENTS              cost of an event and memory, early and late
   one FILE                         opens a SQLite file, commits one row, prints a line (the bare cold program)
   cold FLYBALL FILE RUNS           the cold `flyball observe` beside `one`, in turn
+  hook FLYBALL FILE RUNS           the cold `flyball hook` beside `one`, in turn
   share FLYBALL FILE PROCESSES SECONDS
                                    many cold processes on one file: errors, and who was served how often";
 
@@ -48,6 +49,7 @@ fn run(args: &[&str]) -> Outcome<Vec<String>> {
         ["growth", store, events] => growth::run(store, events.parse()?),
         ["one", file] => bare::one(file),
         ["cold", flyball, file, runs] => processes::cold(flyball, file, runs.parse()?),
+        ["hook", flyball, file, runs] => processes::hook(flyball, file, runs.parse()?),
         ["share", flyball, file, processes, seconds] => {
             processes::share(flyball, file, processes.parse()?, seconds.parse()?)
         }

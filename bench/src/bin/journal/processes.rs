@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::clock::{permille, ratio};
-use crate::lines::line;
+use crate::lines::{hook_input, line};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,23 +29,50 @@ fn observe(flyball: &str, file: &str) -> Command {
     command
 }
 
-/// The median of `runs` of each program, in turn, on the same file.
+/// The median of `runs` of the cold `flyball observe` and of the bare program, in turn, on the same file.
 pub(crate) fn cold(flyball: &str, file: &str, runs: u64) -> Outcome<Vec<String>> {
-    let own = std::env::current_exe()?;
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for run in 0..runs {
+    in_turn("flyball", file, runs, |run| {
         let text = line("cold", run);
         let (took, said) = answer(&mut observe(flyball, file), &text)?;
         if !said.contains(r#""decision":"allow""#) {
             return Err(format!("flyball said {said}").into());
         }
+        Ok((took, text))
+    })
+}
+
+/// The same for the cold hook of a coding agent, before and after a call by turns.
+pub(crate) fn hook(flyball: &str, file: &str, runs: u64) -> Outcome<Vec<String>> {
+    in_turn("hook", file, runs, |run| {
+        let (event, text) = hook_input(run);
+        let mut command = Command::new(flyball);
+        command
+            .args(["hook", "claude-code", "--event", event])
+            .env("FLYBALL_STORE", format!("sqlite:{file}"));
+        let (took, said) = answer(&mut command, &text)?;
+        // Silence is what the host takes for a yes.
+        if said.is_empty() { Ok((took, text)) } else { Err(format!("the hook said {said}").into()) }
+    })
+}
+
+/// A program of ours and the bare one by turns, with the same text.
+fn in_turn(
+    name: &str,
+    file: &str,
+    runs: u64,
+    ours_once: impl Fn(u64) -> Outcome<(Duration, String)>,
+) -> Outcome<Vec<String>> {
+    let own = std::env::current_exe()?;
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for run in 0..runs {
+        let (took, text) = ours_once(run)?;
         ours.push(took);
         bare.push(answer(Command::new(&own).args(["one", file]), &text)?.0);
     }
     let (ours, bare) = (permille(&mut ours, 500), permille(&mut bare, 500));
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     Ok(vec![format!(
-        "cold flyball {} us, bare program {} us, ratio {} (median of {runs})",
+        "cold {name} {} us, bare program {} us, ratio {} (median of {runs})",
         micros(ours),
         micros(bare),
         ratio(micros(ours), micros(bare))

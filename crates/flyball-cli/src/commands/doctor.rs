@@ -1,5 +1,6 @@
 //! `flyball doctor`: proves that the set-up works, one line a check, with what to do about what is wrong.
 
+mod hooks;
 mod place;
 mod trip;
 
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
         Ok(address) => the_store(&address, &mut found),
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
+    found.extend(hooks::all());
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
     let mut out = std::io::stdout().lock();
     if args.who.json {

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod graph;
+pub(crate) mod hook;
 pub(crate) mod list;
 pub(crate) mod mcp;
 pub(crate) mod metrics;

@@ -462,7 +462,8 @@ fn doctor_proves_the_set_up() {
             "clock",
             "times",
             "integrity",
-            "outbox"
+            "outbox",
+            "hook"
         ]
     );
     assert_eq!(all["ok"], true);

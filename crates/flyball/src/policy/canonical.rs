@@ -22,7 +22,7 @@ use super::{Policy, seeds};
 const VERSION: u64 = 1;
 
 /// Every key at the top of a policy file.
-pub(super) const TOP: [&str; 20] = [
+pub(super) const TOP: [&str; 21] = [
     "version",
     "preset",
     "budgets",
@@ -35,6 +35,7 @@ pub(super) const TOP: [&str; 20] = [
     "labels",
     "escalate",
     "notify",
+    "on_error",
     "journal",
     "rules",
     "loop_prevention",
@@ -182,6 +183,10 @@ impl Canonical<'_> {
                 let what =
                     "a session cannot bring a journal of its own: it could run commands or hide what it did";
                 self.problem(Code::Forbidden, &here, what, "write 'journal' into the policy file");
+            }
+            "on_error" if self.layer.origin == Origin::Inline && !value.is_null() => {
+                let what = "a session cannot say what happens when Flyball fails: it could not be asked then";
+                self.problem(Code::Forbidden, &here, what, "write 'on_error' into the policy file");
             }
             "$schema" | "loop_prevention" | "phases" | "transition_limits" | "resilience" | "loop_policy" => {
             }

@@ -34,6 +34,7 @@ fn each_variable_sets_its_value() {
         }),
         ("FLYBALL_PRESET", "strict", "preset", |p| p.preset == Preset::Strict),
         ("FLYBALL_ON_STALL", "pause", "on_stall", |p| p.on_stall == super::super::OnStall::Pause),
+        ("FLYBALL_ON_ERROR", "block", "on_error", |p| p.on_error == super::super::OnError::Block),
         ("FLYBALL_BUDGETS__SESSION__RUNTIME", "2h", "budgets.session.runtime", |p| {
             p.budgets.session.runtime_ms == Some(7_200_000)
         }),

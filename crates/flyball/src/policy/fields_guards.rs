@@ -11,7 +11,7 @@ use super::guards::{
 };
 use super::presets::Preset;
 use super::values::Word;
-use super::{EdgePolicy, Effect, Labels, NodePolicy, OnStall, Releases, ToolPolicy};
+use super::{EdgePolicy, Effect, Labels, NodePolicy, OnError, OnStall, Releases, ToolPolicy};
 
 /// Observations in a row, the first included: one alone is never a repeat.
 const IN_A_ROW: std::ops::RangeInclusive<u64> = 2..=1_000_000;
@@ -89,6 +89,11 @@ impl Word for OnStall {
         ("spawn_reviewer", OnStall::SpawnReviewer),
         ("retry_with_new_provider", OnStall::RetryWithNewProvider),
     ];
+}
+
+impl Word for OnError {
+    const WORDS: &'static [(&'static str, OnError)] =
+        &[("allow", OnError::Allow), ("reads", OnError::Reads), ("block", OnError::Block)];
 }
 
 impl Section for Budgets {

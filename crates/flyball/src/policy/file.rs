@@ -93,6 +93,8 @@ pub(super) struct PolicyFile {
     pub(super) escalate: Option<bool>,
     /// Whether a halt also emits the effect `notify`. Default: false.
     pub(super) notify: Option<bool>,
+    /// What a hook answers when Flyball itself fails. Default: `reads`.
+    pub(super) on_error: Option<OnErrorWord>,
     /// What is kept of a session, for how long, and where its effects go.
     pub(super) journal: Option<JournalFile>,
     /// Custom rules in CEL. A rule of a higher layer replaces the one of the same name.
@@ -145,6 +147,18 @@ pub(super) enum OnStallWord {
     SpawnReviewer,
     /// The turn is tried with another provider.
     RetryWithNewProvider,
+}
+
+/// What a hook answers when Flyball itself fails.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub(super) enum OnErrorWord {
+    /// Everything goes on.
+    Allow,
+    /// What only reads goes on; what changes something, or needs an approval, is refused.
+    Reads,
+    /// Every tool call is refused.
+    Block,
 }
 
 /// What a tool does to the world.

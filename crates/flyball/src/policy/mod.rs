@@ -84,6 +84,8 @@ pub struct Policy {
     pub escalate: bool,
     /// Whether a halt also emits the effect `notify`.
     pub notify: bool,
+    /// What a hook answers when Flyball itself fails. No decision depends on it.
+    pub on_error: OnError,
     /// What is kept of a session, for how long, and where its effects go. No decision depends on it.
     pub journal: JournalPolicy,
     /// Custom rules, in the order they are tried.
@@ -197,6 +199,19 @@ pub enum OnStall {
     SpawnReviewer,
     /// The turn is tried with another provider.
     RetryWithNewProvider,
+}
+
+/// What a hook answers when Flyball itself fails: no store, no time left, a broken policy, unreadable input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// Everything goes on.
+    Allow,
+    /// What only reads goes on; what changes something, or needs an approval, is refused.
+    #[default]
+    Reads,
+    /// Every tool call is refused.
+    Block,
 }
 
 /// How much a person's release gives.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::guards::{HOUR_MS, Limit, MINUTE_MS};
-use super::{Budgets, Guards, JournalPolicy, Labels, Mode, OnStall, Policy, Releases, resolve};
+use super::{Budgets, Guards, JournalPolicy, Labels, Mode, OnError, OnStall, Policy, Releases, resolve};
 
 /// A named starting point for a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,6 +75,7 @@ impl Policy {
             labels: Labels::default(),
             escalate: true,
             notify: false,
+            on_error: OnError::default(),
             journal: JournalPolicy::default(),
             rules: Vec::new(),
             digest: String::new(),

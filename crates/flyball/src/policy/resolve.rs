@@ -142,6 +142,7 @@ impl Section for Policy {
         f.section("labels", &mut self.labels);
         f.flag("escalate", &mut self.escalate);
         f.flag("notify", &mut self.notify);
+        f.word("on_error", &mut self.on_error);
         f.section("journal", &mut self.journal);
     }
 }
@@ -167,11 +168,12 @@ fn finish(policy: &mut Policy, effective: &mut Value) {
     policy.digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()));
 }
 
-/// What decides: everything but what the journal does with it.
+/// What decides: everything but what the journal does with it, and what is answered when nothing can be decided.
 fn without_journal(effective: &Value) -> Value {
     let mut deciding = effective.clone();
     if let Value::Object(map) = &mut deciding {
         map.remove("journal");
+        map.remove("on_error");
     }
     deciding
 }

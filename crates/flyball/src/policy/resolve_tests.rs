@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    Backoff, Code, Effect, Format, Language, Mode, NewRequest, OnStall, Policy, PolicyErrors, Unverified,
-    from_environment, from_set, parse,
+    Backoff, Code, Effect, Format, Language, Mode, NewRequest, OnError, OnStall, Policy, PolicyErrors,
+    Unverified, from_environment, from_set, parse,
 };
 use super::{Layer, Origin, Preset, Resolved, resolve};
 
@@ -427,4 +427,20 @@ fn at_most_64_rules_over_all_layers() {
     assert!(resolve(&[rules("a", 40), rules("a", 40)], Preset::Agent).is_ok());
     let errors = resolve(&[rules("a", 40), rules("b", 40)], Preset::Agent).unwrap_err();
     assert_eq!(errors.iter().next().unwrap().code, Code::Rule);
+}
+
+#[test]
+fn what_is_answered_when_nothing_can_be_decided_is_no_part_of_what_decides() {
+    let of = |text: &str| resolve(&[parse(text, Format::Yaml, "flyball.yaml").unwrap()], Preset::Agent);
+    let plain = of("preset: agent").unwrap().policy;
+    assert_eq!(plain.on_error, OnError::Reads);
+    for (word, value) in [("allow", OnError::Allow), ("reads", OnError::Reads), ("block", OnError::Block)] {
+        let policy = of(&format!("on_error: {word}")).unwrap().policy;
+        assert_eq!((policy.on_error, &policy.digest), (value, &plain.digest));
+    }
+    let wrong = of("on_error: panic").unwrap_err();
+    assert!(wrong.iter().any(|error| error.help.contains("reads")), "{wrong:?}");
+    let layer = Layer::from_value(Origin::Inline, json!({"on_error": "allow"}));
+    let brought = resolve(&[layer], Preset::Agent).unwrap_err();
+    assert!(brought.iter().all(|error| error.code == Code::Forbidden), "{brought:?}");
 }

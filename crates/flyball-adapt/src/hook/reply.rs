@@ -1,0 +1,298 @@
+//! What follows from a decision: who is told what, whatever the host. How it is written is the encoders' business.
+
+use super::call::{Call, Moment};
+use super::host::Host;
+use flyball::limits::FEEDBACK_CHARS;
+use flyball::policy::{Effect, OnError};
+use flyball::{Decision, Origin, Status, Verdict};
+
+/// What the host is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Say {
+    /// Go on.
+    Allow,
+    /// Go on, and tell the model.
+    Warn,
+    /// Ask the user first.
+    Ask,
+    /// Not this.
+    Block,
+    /// Nothing more, until a person releases the session.
+    Halt,
+}
+
+impl Say {
+    /// All of them, mildest first.
+    pub const ALL: [Say; 5] = [Say::Allow, Say::Warn, Say::Ask, Say::Block, Say::Halt];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Say::Allow => "allow",
+            Say::Warn => "warn",
+            Say::Ask => "ask",
+            Say::Block => "block",
+            Say::Halt => "halt",
+        }
+    }
+}
+
+/// What a host is answered, before it is put into the host's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// What to do.
+    pub say: Say,
+    /// For the model: facts, at most 600 characters. Empty if there is nothing to tell.
+    pub feedback: String,
+    /// For the person at the host.
+    pub notice: Option<String>,
+}
+
+impl Reply {
+    fn allow() -> Self {
+        Reply { say: Say::Allow, feedback: String::new(), notice: None }
+    }
+}
+
+/// What the process of a hook writes, and how it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Answer {
+    /// On stdout.
+    pub stdout: String,
+    /// On stderr.
+    pub stderr: String,
+    /// The exit code.
+    pub exit: u8,
+}
+
+/// What came of a call's events.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome<'a> {
+    /// Their decisions, in order.
+    pub decisions: &'a [Decision],
+    /// The session's state after them.
+    pub state: Status,
+    /// The policy says that this tool cannot be undone.
+    pub destructive: bool,
+    /// What the model was to be told before the call and could not be.
+    pub earlier: Option<&'a str>,
+    /// How a command names the store, if it is not the project's own: ` --store sqlite:PATH`.
+    pub store: &'a str,
+}
+
+/// What follows from the decisions upon a call's events.
+#[must_use]
+pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
+    // Before a call the last decision is the one upon the call itself; what was asked besides only leads up to it.
+    let strictest = match call.moment {
+        Moment::BeforeTool => outcome.decisions.last(),
+        _ => outcome.decisions.iter().max_by_key(|decision| decision.decision),
+    };
+    let verdict = strictest.map_or(Verdict::Allow, |decision| decision.decision);
+    let told = strictest.filter(|_| verdict > Verdict::Allow).map(feedback).unwrap_or_default();
+    let halted = outcome.state == Status::Halted || verdict == Verdict::Halt;
+    match call.moment {
+        Moment::Fact | Moment::Unknown => Reply::allow(),
+        Moment::Prompt if halted => woken(call, outcome, strictest),
+        Moment::SessionStart if halted => Reply { say: Say::Warn, ..halt(call, outcome, strictest) },
+        _ if halted => halt(call, outcome, strictest),
+        Moment::AfterBatch | Moment::SessionStart => Reply::allow(),
+        Moment::BeforeTool => before(call, outcome, verdict, told),
+        Moment::Permission if outcome.destructive => ask(String::new()),
+        Moment::Permission => Reply::allow(),
+        // Whoever ends a turn is never kept from ending it: the person is told, the model is not driven on.
+        Moment::Stop => match told {
+            told if told.is_empty() => Reply::allow(),
+            told => {
+                Reply { say: Say::Warn, feedback: String::new(), notice: Some(format!("Flyball: {told}")) }
+            }
+        },
+        Moment::AfterTool | Moment::Prompt => match (verdict, outcome.earlier) {
+            (Verdict::Allow, None) => Reply::allow(),
+            (Verdict::Allow, Some(earlier)) => {
+                Reply { say: Say::Warn, feedback: limited(earlier), notice: None }
+            }
+            (Verdict::Block, _) if call.moment == Moment::AfterTool => {
+                Reply { say: Say::Block, feedback: told, notice: None }
+            }
+            _ => Reply { say: Say::Warn, feedback: told, notice: None },
+        },
+    }
+}
+
+fn before(call: &Call, outcome: &Outcome<'_>, verdict: Verdict, told: String) -> Reply {
+    if verdict == Verdict::Block {
+        return refused(call, outcome, told);
+    }
+    if outcome.destructive && call.host.can_ask() {
+        return ask(told);
+    }
+    let say = if verdict == Verdict::Warn { Say::Warn } else { Say::Allow };
+    Reply { say, feedback: told, notice: None }
+}
+
+fn ask(told: String) -> Reply {
+    let mut feedback =
+        "The policy marks this tool as destructive: a person must agree to the call.".to_owned();
+    if !told.is_empty() {
+        feedback = limited(&format!("{feedback} {told}"));
+    }
+    Reply { say: Say::Ask, feedback, notice: None }
+}
+
+fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
+    let Call { session, .. } = call;
+    let store = outcome.store;
+    match outcome.state {
+        Status::AwaitingConfirmation if outcome.destructive => {
+            let command = format!("flyball approve {session}{store}");
+            let feedback = with_command(&told, &format!(" A person can agree to it with `{command}`."));
+            let notice = Some(format!("Flyball: a call waits for your yes: {command}"));
+            Reply { say: Say::Block, feedback, notice }
+        }
+        Status::Blocked => {
+            let command = format!("flyball release {session} --why TEXT{store}");
+            let notice = Some(format!("Flyball waits for a person. To let the session go on: {command}"));
+            Reply { say: Say::Block, feedback: told, notice }
+        }
+        _ => Reply { say: Say::Block, feedback: told, notice: None },
+    }
+}
+
+/// Everything stops: the model is told so, and the person is told how to release it.
+fn halt(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Reply {
+    let trip = strictest.and_then(|decision| decision.trips.iter().find(|trip| trip.halt_reason.is_some()));
+    let above = trip.and_then(|trip| trip.scope.get("session"));
+    let session = above.unwrap_or(&call.session);
+    let command = format!("flyball release {session} --why TEXT{}", outcome.store);
+    let why = trip.map(|trip| format!(" ({})", trip.message)).unwrap_or_default();
+    let told = strictest.map(feedback).filter(|told| !told.is_empty());
+    let told = told.unwrap_or_else(|| "The session is halted until a person releases it.".to_owned());
+    let notice = format!("Flyball has halted this session{}. To let it go on: {command}", limited(&why));
+    Reply {
+        say: Say::Halt,
+        feedback: with_command(&told, &format!(" A person can release it with `{command}`.")),
+        notice: Some(notice),
+    }
+}
+
+/// Somebody speaks to a halted session. What a scheduler says is refused; a person is told how to release it.
+fn woken(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Reply {
+    let reply = halt(call, outcome, strictest);
+    Reply { say: if call.origin == Origin::Human { Say::Warn } else { Say::Block }, ..reply }
+}
+
+/// Flyball itself has failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Failed<'a> {
+    /// What the host waits for.
+    pub moment: Moment,
+    /// What the tool does to the world, if a tool is about to run and that much is known.
+    pub effect: Option<Effect>,
+    /// Who speaks, on a prompt.
+    pub origin: Origin,
+    /// What the policy says, if there is one.
+    pub on_error: OnError,
+    /// The code and what went wrong.
+    pub what: &'a str,
+}
+
+/// What follows from a failure of our own: the person is told, and the policy says what goes on.
+#[must_use]
+pub fn failed(failed: &Failed<'_>) -> Reply {
+    let reads = matches!(failed.effect, Some(Effect::Read | Effect::Poll));
+    let refuses = match failed.on_error {
+        OnError::Allow => false,
+        OnError::Reads => !reads,
+        OnError::Block => true,
+    };
+    let what = limited(failed.what);
+    let notice = |rest: &str| Some(format!("Flyball failed: {what}. {rest} See `flyball doctor`."));
+    match failed.moment {
+        Moment::BeforeTool if refuses => Reply {
+            say: Say::Block,
+            feedback: limited(&format!(
+                "Flyball could not decide about this call and the policy refuses it then (on_error: {}). {what}",
+                word(failed.on_error)
+            )),
+            notice: notice("The call was refused."),
+        },
+        Moment::Prompt if failed.on_error == OnError::Block && failed.origin != Origin::Human => Reply {
+            say: Say::Block,
+            feedback: limited(&format!("Flyball could not decide about this prompt. {what}")),
+            notice: notice("The prompt was refused."),
+        },
+        _ => Reply { say: Say::Allow, feedback: String::new(), notice: notice("Nothing was stopped.") },
+    }
+}
+
+const fn word(on_error: OnError) -> &'static str {
+    match on_error {
+        OnError::Allow => "allow",
+        OnError::Reads => "reads",
+        OnError::Block => "block",
+    }
+}
+
+/// What the model is told; the templates of the core, or the finding itself where there is none.
+fn feedback(decision: &Decision) -> String {
+    let own = decision.feedback.clone();
+    let found = || decision.trips.first().map(|trip| trip.message.clone());
+    limited(&own.or_else(found).unwrap_or_else(|| format!("Flyball said {}.", decision.decision.as_str())))
+}
+
+fn limited(text: &str) -> String {
+    text.chars().take(FEEDBACK_CHARS).collect()
+}
+
+/// A text with a command at its end that must not be cut off.
+fn with_command(text: &str, command: &str) -> String {
+    let room = FEEDBACK_CHARS.saturating_sub(command.chars().count());
+    let text: String = text.chars().take(room).collect();
+    limited(&format!("{text}{command}"))
+}
+
+impl Reply {
+    /// What the person is told, and the model where the host has no other place for it.
+    pub(super) fn both(&self) -> String {
+        match &self.notice {
+            Some(notice) if self.feedback.is_empty() => notice.clone(),
+            _ => self.feedback.clone(),
+        }
+    }
+
+    /// The words for a person who sees the session stop.
+    pub(super) fn why_stopped(&self) -> &str {
+        self.notice.as_deref().unwrap_or(&self.feedback)
+    }
+}
+
+impl Answer {
+    /// A JSON object on stdout.
+    pub(super) fn json(value: &serde_json::Value) -> Self {
+        Answer { stdout: format!("{value}\n"), ..Answer::default() }
+    }
+
+    /// Words on stderr, and nothing on stdout.
+    pub(super) fn aside(text: &str) -> Self {
+        Answer { stderr: format!("{text}\n"), ..Answer::default() }
+    }
+
+    /// Nothing at all.
+    pub(super) fn silent() -> Self {
+        Answer::default()
+    }
+}
+
+impl Host {
+    /// Whether the host lets a hook say something to the model before a call; where not, it is said after it.
+    #[must_use]
+    pub const fn hears_before(self) -> bool {
+        matches!(self, Host::ClaudeCode | Host::Codex | Host::Cursor)
+    }
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+//! From what a host has told to what it is answered: policy and store of the agent's folder, one submission, a reply.
+
+use crate::args::AnswerArgs;
+use crate::clock;
+use crate::fail::{Exit, Failure};
+use crate::{load, store};
+use flyball::policy::{Effect, OnError};
+use flyball::{Code, Decision, Origin, Preset, Status, effect_of};
+use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, decode, pair, reply};
+use flyball_journal::{Address, Door, Incoming, Recorder, RecorderOptions, Refusal};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// The most that is read from stdin.
+const INPUT_BYTES: u64 = 64 * 1024 * 1024;
+/// How far back the request of a call is looked for, in events.
+const LOOK_BACK: u64 = 96;
+
+/// What is known of the call so far: enough to answer it if the work is not done in time.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) event: String,
+    pub(super) moment: Moment,
+    pub(super) effect: Option<Effect>,
+    pub(super) origin: Origin,
+    pub(super) on_error: OnError,
+    /// The policy sends effects somewhere.
+    pub(super) delivers: bool,
+}
+
+/// How far the answer is: whoever finds it unanswered gives it.
+pub(super) enum Stage {
+    /// Nobody has answered yet.
+    Working(Known),
+    /// It is answered, and the process is to end like this.
+    Answered(Exit),
+}
+
+impl Known {
+    pub(super) fn new(host: Host, event: Option<&str>) -> Self {
+        let event = event.unwrap_or_default().to_owned();
+        let moment = host.moment(&event);
+        let (effect, origin, on_error) = (None, Origin::Human, OnError::default());
+        Known { event, moment, effect, origin, on_error, delivers: false }
+    }
+}
+
+fn told(failure: &Failure) -> String {
+    let first = failure.complaints.first();
+    first.map_or_else(String::new, |complaint| {
+        let place = if complaint.place.is_empty() { String::new() } else { format!("{}: ", complaint.place) };
+        format!("{place}{} ({})", complaint.what, complaint.code)
+    })
+}
+
+/// Does the work. What is found out on the way is noted in `known`.
+pub(super) fn work(
+    host: Host,
+    args: &AnswerArgs,
+    known: &Mutex<Stage>,
+) -> Result<(Reply, Option<Recorder>), String> {
+    let note = |change: &dyn Fn(&mut Known)| {
+        if let Stage::Working(known) = &mut *known.lock().unwrap_or_else(PoisonError::into_inner) {
+            change(known);
+        }
+    };
+    let here = std::env::current_dir().unwrap_or_default();
+    let call = input().and_then(|input| {
+        decode(host, args.event.as_deref(), &input).map_err(|garbled| {
+            note(&|known| known.moment = garbled.moment);
+            format!("{} ({})", garbled.what, Garbled::CODE)
+        })
+    });
+    let folder = match &call {
+        Ok(call) => call.cwd.as_deref().map(PathBuf::from).filter(|cwd| cwd.is_absolute()).unwrap_or(here),
+        Err(_) => here,
+    };
+    if let Ok(call) = &call {
+        let guess = call.tool.as_ref().map(|tool| effect_of(&tool.name, &tool.args));
+        note(&|known| {
+            call.event.clone_into(&mut known.event);
+            (known.moment, known.effect, known.origin) = (call.moment, guess, call.origin);
+        });
+    }
+    let source = load::source_from(&folder, &args.policy, Preset::Agent).map_err(|failure| told(&failure));
+    if let Ok(source) = &source {
+        let policy = source.base();
+        let tool = call.as_ref().ok().and_then(|call| call.tool.as_ref());
+        let own = tool.and_then(|tool| policy.effect_of(&tool.name));
+        note(&|known| {
+            known.on_error = policy.on_error;
+            known.effect = own.or(known.effect);
+            known.delivers = !policy.journal.deliver.is_empty();
+        });
+    }
+    let (call, source) = (call?, source?);
+    if call.moment == Moment::Unknown {
+        let notice = format!("Flyball does not know the event {}; nothing was recorded.", call.event);
+        let reply = Reply { say: Say::Allow, feedback: String::new(), notice: Some(notice) };
+        return Ok((reply, None));
+    }
+    let address = store::of_agent(args.store.as_deref(), &folder).map_err(|failure| told(&failure))?;
+    let store = shown(args, &address);
+    let desk = address.open().map_err(|error| told(&error.into()))?;
+    let recorder = Recorder::new(desk, source, RecorderOptions::default());
+    let reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
+    Ok((reply, Some(recorder)))
+}
+
+/// What the host wrote, up to a bound.
+fn input() -> Result<Vec<u8>, String> {
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(INPUT_BYTES + 1).read_to_end(&mut input);
+    read.map_err(|error| format!("stdin cannot be read: {error} ({})", Garbled::CODE))?;
+    if input.len() as u64 > INPUT_BYTES {
+        return Err(format!("more than {} MiB came on stdin ({})", INPUT_BYTES >> 20, Garbled::CODE));
+    }
+    Ok(input)
+}
+
+/// How a person names the store in a command: not at all if it is the project's own.
+fn shown(args: &AnswerArgs, address: &Address) -> String {
+    let own = args.store.is_none() && std::env::var_os("FLYBALL_STORE").is_none();
+    match address {
+        Address::Project(path) if own && path.parent().is_some_and(|folder| folder.ends_with(".flyball")) => {
+            String::new()
+        }
+        Address::File(path) | Address::Project(path) => {
+            format!(" --store sqlite:{}", crate::words::typed(&path.to_string_lossy()))
+        }
+        Address::Server(_) | Address::Memory => String::new(),
+    }
+}
+
+/// Puts the events through the governor, and says what follows.
+fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Failure> {
+    let earlier = earlier(&mut call, recorder)?;
+    let policy = recorder.policy();
+    let destructive =
+        call.tool.as_ref().is_some_and(|tool| policy.effect_of(&tool.name) == Some(Effect::Destructive));
+    if destructive && call.moment == Moment::BeforeTool && !call.host.can_ask() {
+        let plan = plan(&call);
+        let at = call.events.len().saturating_sub(1);
+        call.events.splice(at..at, plan);
+    }
+    let decisions = submit(&call, recorder)?;
+    let state = match decisions.last() {
+        Some(decision) => decision.state,
+        None => {
+            recorder.journal().load(&call.session)?.map_or(Status::Running, |found| found.head.glance.status)
+        }
+    };
+    let earlier = earlier.and_then(|earlier| earlier.warned).filter(|_| !call.host.hears_before());
+    let outcome = Outcome { decisions: &decisions, state, destructive, earlier: earlier.as_deref(), store };
+    Ok(reply(&call, &outcome))
+}
+
+/// The request that the end of a call belongs to, if the host does not say it.
+fn earlier(call: &mut Call, recorder: &Recorder) -> Result<Option<Earlier>, Failure> {
+    let Some(start) = call.unpaired.clone() else { return Ok(None) };
+    let journal = recorder.journal();
+    let Some(loaded) = journal.load(&call.session)? else { return Ok(None) };
+    let seq = loaded.head.seq;
+    let records = journal.records(&call.session, seq.saturating_sub(LOOK_BACK).max(1), seq)?;
+    let last = records.iter().map(|record| (record.text.as_str(), record.decision.as_str()));
+    let found = pair(last, &start);
+    let fields = call.events.last_mut().and_then(Value::as_object_mut);
+    if let (Some(found), Some(fields)) = (&found, fields) {
+        fields.insert("call".to_owned(), json!(found.call));
+    }
+    Ok(found)
+}
+
+/// The question that a person is to answer before a call runs that cannot be undone.
+fn plan(call: &Call) -> Option<Value> {
+    let (tool, asked) = (call.tool.as_ref()?, call.events.last()?);
+    let id = asked.get("id").and_then(Value::as_str).map(|id| format!("{id}:plan"));
+    let mut event = json!({
+        "type": "confirmation.requested",
+        "session": call.session,
+        "plan": [{"tool": tool.name, "args": tool.args}],
+        "question": format!("May {} call {}?", call.host.shown(), tool.name),
+    });
+    if let (Some(id), Some(fields)) = (id, event.as_object_mut()) {
+        fields.insert("id".to_owned(), json!(id));
+    }
+    Some(event)
+}
+
+/// Records the events, in one commit. A call that is told again with other words is counted as another one; a fact
+/// that is told again is known already.
+fn submit(call: &Call, recorder: &Recorder) -> Result<Vec<Decision>, Failure> {
+    if call.events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: flyball::Error| Failure::at("", &error);
+    let door = Door::new(&recorder.policy().journal).map_err(wrong)?;
+    let now = clock::now();
+    let read =
+        |event: &Value| -> Result<Incoming, Failure> { door.read(&event.to_string(), now).map_err(wrong) };
+    let events = call.events.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut decisions = Vec::new();
+    for (event, answer) in call.events.iter().zip(recorder.submit_all(events)) {
+        match answer {
+            Ok(decision) => decisions.push(decision),
+            Err(Refusal::Event(error)) if error.code == Code::EventConflict => {
+                if call.moment == Moment::BeforeTool {
+                    decisions.push(recorder.submit(read(&otherwise(event))?)?);
+                }
+            }
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+    Ok(decisions)
+}
+
+/// The same event under an id of its own.
+fn otherwise(event: &Value) -> Value {
+    let mut event = event.clone();
+    let mark = flyball::Fingerprint::of_text(&event.to_string());
+    if let Some(Value::String(id)) = event.get_mut("id") {
+        id.push_str(&format!(":{mark}"));
+    }
+    event
+}

@@ -1,0 +1,203 @@
+//! `flyball hook HOST install` and `uninstall`: the host's settings with Flyball's entries in them, and without.
+
+use super::files;
+use super::setting::{File, Setting, program};
+use crate::args::{Install, PolicyArgs};
+use crate::fail::{Exit, Failure};
+use crate::load;
+use flyball::Preset;
+use flyball::policy::OnError;
+use flyball_adapt::hook::Host;
+use flyball_adapt::hook::settings::{self, Broken, Kind};
+use serde_json::json;
+use std::io::Write;
+use std::path::Path;
+
+impl From<(&Path, Broken)> for Failure {
+    fn from((path, broken): (&Path, Broken)) -> Self {
+        let mut place = path.display().to_string();
+        if let (Some(line), Some(column)) = (broken.line, broken.column) {
+            place.push_str(&format!(":{line}:{column}"));
+        }
+        let what = format!("{}; nothing was written", broken.what);
+        Failure::new(Broken::CODE, place, what, "repair the file, then try again")
+    }
+}
+
+/// What is done with one file.
+enum Change {
+    Nothing,
+    Write { text: String, backup: Option<String> },
+    Remove,
+}
+
+/// `install`.
+pub(super) fn install(host: Host, args: &Install) -> Result<Exit, Failure> {
+    let setting = Setting::of(host, &args.place)?;
+    let program = program()?;
+    let strict = strict(&setting)?;
+    let mut changes = Vec::new();
+    // All is worked out before anything is written.
+    for file in &setting.files {
+        changes.push(wanted(host, file, &program, strict)?);
+    }
+    let mut lines = Vec::new();
+    for (file, change) in setting.files.iter().zip(&changes) {
+        lines.extend(carry_out(file, change, args.dry_run)?);
+    }
+    let changed = !lines.is_empty();
+    if !changed {
+        lines.push(format!("The hook is in {} already.", setting.main().display()));
+    }
+    if host == Host::Codex && changed {
+        lines.push(
+            "Codex asks you once whether to trust the new hooks: start it, and look at /hooks.".to_owned(),
+        );
+    }
+    let next = format!("flyball hook {} test {}", host.as_str(), setting.flag());
+    tell(&setting, args, changed, lines, &next)
+}
+
+/// `uninstall`.
+pub(super) fn uninstall(host: Host, args: &Install) -> Result<Exit, Failure> {
+    let setting = Setting::of(host, &args.place)?;
+    let mut changes = Vec::new();
+    for file in &setting.files {
+        changes.push(unwanted(host, file)?);
+    }
+    let mut lines = Vec::new();
+    for (file, change) in setting.files.iter().zip(&changes) {
+        lines.extend(carry_out(file, change, args.dry_run)?);
+        if !args.dry_run && !matches!(change, Change::Nothing) {
+            files::remove(&files::backup(&file.path)?)?;
+            leave(host, &file.path);
+        }
+    }
+    let changed = !lines.is_empty();
+    if !changed {
+        lines.push(format!("There is no hook in {}; nothing was changed.", setting.main().display()));
+    }
+    tell(&setting, args, changed, lines, &format!("flyball hook {} install", host.as_str()))
+}
+
+/// Whether the policy of this folder wants a hook that cannot be run to stop the agent.
+fn strict(setting: &Setting) -> Result<bool, Failure> {
+    let source = load::source_from(&setting.folder, &PolicyArgs::default(), Preset::Agent)?;
+    Ok(source.base().on_error == OnError::Block)
+}
+
+fn wanted(host: Host, file: &File, program: &str, strict: bool) -> Result<Change, Failure> {
+    let text = files::read(&file.path)?;
+    let new = match file.kind {
+        Kind::Own => {
+            let own = settings::own_file(host, program, strict);
+            (text.as_deref() != Some(&own)).then_some(own)
+        }
+        Kind::Settings => settings::install(host, text.as_deref(), program, strict)
+            .map_err(|broken| Failure::from((file.path.as_path(), broken)))?,
+    };
+    Ok(match new {
+        None => Change::Nothing,
+        Some(new) => Change::Write { text: new, backup: before(host, file, text)? },
+    })
+}
+
+/// What is to be kept: the file as it was before Flyball first touched it. An older version of our own entries is
+/// nothing that anybody wants back.
+fn before(host: Host, file: &File, text: Option<String>) -> Result<Option<String>, Failure> {
+    let Some(text) = text.filter(|_| file.kind == Kind::Settings) else { return Ok(None) };
+    let has_ours = settings::uninstall(host, &text)
+        .map_err(|broken| Failure::from((file.path.as_path(), broken)))?
+        .is_some();
+    Ok((!has_ours).then_some(text))
+}
+
+/// If nobody has touched the file since, it becomes what it was, byte for byte; otherwise only our entries go.
+fn unwanted(host: Host, file: &File) -> Result<Change, Failure> {
+    let Some(text) = files::read(&file.path)? else { return Ok(Change::Nothing) };
+    if file.kind == Kind::Own {
+        return Ok(Change::Remove);
+    }
+    let broken = |broken: Broken| Failure::from((file.path.as_path(), broken));
+    let Some(without) = settings::uninstall(host, &text).map_err(broken)? else { return Ok(Change::Nothing) };
+    let program = program()?;
+    let same = |before: Option<&str>| {
+        let again = |strict| settings::install(host, before, &program, strict).ok().flatten();
+        again(false).as_deref() == Some(&text) || again(true).as_deref() == Some(&text)
+    };
+    if let Some(before) = files::read(&files::backup(&file.path)?)?
+        && same(Some(&before))
+    {
+        return Ok(Change::Write { text: before, backup: None });
+    }
+    if same(None) {
+        return Ok(Change::Remove);
+    }
+    Ok(Change::Write { text: without, backup: None })
+}
+
+/// Does it, or says that it would.
+fn carry_out(file: &File, change: &Change, dry: bool) -> Result<Option<String>, Failure> {
+    let shown = file.path.display();
+    let would = if dry { "would be " } else { "" };
+    match change {
+        Change::Nothing => Ok(None),
+        Change::Remove => {
+            if !dry {
+                files::remove(&files::target(&file.path)?)?;
+            }
+            Ok(Some(format!("{shown}: {would}removed; it was Flyball's own")))
+        }
+        Change::Write { text, backup } => {
+            let mut line = format!("{shown}: {would}written");
+            if let Some(before) = backup {
+                let copy = files::backup(&file.path)?;
+                line.push_str(&format!("; as it was before: {}", copy.display()));
+                if !dry {
+                    files::replace(&copy, before)?;
+                }
+            }
+            if !dry {
+                files::replace(&file.path, text)?;
+            }
+            Ok(Some(line))
+        }
+    }
+}
+
+/// Takes away the folders of a plugin of ours that are empty now.
+fn leave(host: Host, path: &Path) {
+    if host != Host::Goose {
+        return;
+    }
+    let ours = path
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.ends_with("hooks") || folder.ends_with("flyball"));
+    for folder in ours {
+        // A folder that holds something is not ours to take.
+        let _ = std::fs::remove_dir(folder);
+    }
+}
+
+fn tell(
+    setting: &Setting,
+    args: &Install,
+    changed: bool,
+    lines: Vec<String>,
+    next: &str,
+) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    if args.place.json {
+        let files: Vec<String> = setting.files.iter().map(|file| file.path.display().to_string()).collect();
+        let told = json!({"host": setting.host.as_str(), "changed": changed && !args.dry_run, "dry_run": args.dry_run,
+            "files": files, "told": lines, "next": next});
+        writeln!(out, "{told}")?;
+        return Ok(Exit::Done);
+    }
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "Next: {next}")?;
+    Ok(Exit::Done)
+}

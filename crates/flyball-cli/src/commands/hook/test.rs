@@ -1,0 +1,197 @@
+//! `flyball hook HOST test`: sends a known loop through the installed hook, as the host would run it, and looks
+//! whether the host would have stopped.
+
+use super::files;
+use super::setting::Setting;
+use crate::args::Place;
+use crate::fail::{Exit, Failure};
+use crate::paint::{Style, paint_out};
+use flyball_adapt::hook::settings::{self, Handler, Line, Ready};
+use flyball_adapt::hook::{Host, Step, Understood, known_bad, understood};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// How long a host waits for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether an installed hook works.
+pub(crate) enum Installed {
+    /// It stops the known loop.
+    Armed(String),
+    /// It is not installed there at all.
+    Absent(String),
+    /// It is installed, and does not work.
+    Broken(String),
+}
+
+/// Runs the command.
+pub(super) fn run(host: Host, place: &Place) -> Result<Exit, Failure> {
+    let setting = Setting::of(host, place)?;
+    let finding = probe(&setting)?;
+    let (armed, what) = match &finding {
+        Installed::Armed(what) => (true, what),
+        Installed::Absent(what) | Installed::Broken(what) => (false, what),
+    };
+    let next = if armed {
+        "flyball status".to_owned()
+    } else {
+        format!("flyball hook {} install {}", host.as_str(), setting.flag())
+    };
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        let told = json!({"host": host.as_str(), "armed": armed, "what": what, "settings": setting.main(), "next": next});
+        writeln!(out, "{told}")?;
+    } else {
+        let word = if armed { paint_out(Style::Good, "armed") } else { paint_out(Style::Bad, "NOT ARMED") };
+        writeln!(out, "{word}  {}: {what}", host.shown())?;
+        writeln!(out, "Next: {next}")?;
+    }
+    Ok(if armed { Exit::Done } else { Exit::Error })
+}
+
+/// Whether a host's hook is installed in the project's settings or the user's, and works. For `flyball doctor`.
+pub(crate) fn check(host: Host, user: bool) -> Result<Installed, Failure> {
+    probe(&Setting::of(host, &Place { project: !user, user, json: false })?)
+}
+
+fn probe(setting: &Setting) -> Result<Installed, Failure> {
+    let (host, path) = (setting.host, setting.main());
+    let shown = path.display();
+    let Some(text) = files::read(path)? else {
+        return Ok(Installed::Absent(format!("there is no {shown}")));
+    };
+    let ready = settings::armed(host, &text, host.shell()).map_err(|broken| Failure::from((path, broken)))?;
+    let handlers = match ready {
+        Ready::Yes(handlers) => handlers,
+        Ready::No(why) => return Ok(Installed::Absent(format!("{why} ({shown})"))),
+    };
+    if let Some(why) = switched_off(host, path)? {
+        return Ok(Installed::Broken(why));
+    }
+    let store = Scratch::new()?;
+    let session = format!("flyball-test-{}", std::process::id());
+    let mut last = Understood::GoesOn;
+    let steps = known_bad(host, &session, &setting.folder.to_string_lossy());
+    let calls =
+        steps.iter().filter(|step| Some(step.event) == steps.first().map(|first| first.event)).count();
+    for step in &steps {
+        let Some(handler) = handlers.iter().find(|handler| handler.event == step.event) else {
+            return Ok(Installed::Broken(format!("nothing calls Flyball on {} ({shown})", step.event)));
+        };
+        let output = match answer(host, handler, step, &setting.folder, &store.url()) {
+            Ok(output) => output,
+            Err(why) => return Ok(Installed::Broken(why)),
+        };
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        last = understood(host, step.event, &out, &err, output.status.code().unwrap_or(-1));
+        if let Understood::Broken(why) = &last {
+            let said = crate::words::line(err.trim(), 200);
+            return Ok(Installed::Broken(format!(
+                "the host would take its answer for broken: {why}; {said}"
+            )));
+        }
+    }
+    Ok(match last {
+        Understood::Refuses(reason) | Understood::Stops(reason) => Installed::Armed(format!(
+            "call {calls} of {calls} identical ones was refused through {shown}: {}",
+            crate::words::line(&reason, 120)
+        )),
+        _ => Installed::Broken(format!(
+            "{calls} identical calls were all let through; does the policy switch it off?"
+        )),
+    })
+}
+
+/// A switch of the host elsewhere that keeps all hooks from running.
+fn switched_off(host: Host, path: &Path) -> Result<Option<String>, Failure> {
+    if host != Host::Codex {
+        return Ok(None);
+    }
+    let config = files::read(&path.with_file_name("config.toml"))?;
+    Ok(config.as_deref().and_then(settings::codex_disabled))
+}
+
+/// Runs a handler as the host does: by the shell or without one, in the project, with what the host has on stdin.
+fn answer(host: Host, handler: &Handler, step: &Step, folder: &Path, store: &str) -> Result<Output, String> {
+    let mut command = match &handler.line {
+        Line::Shell(line) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            command
+        }
+        Line::Exec(words) => {
+            let (program, args) = words.split_first().ok_or("the handler names no program")?;
+            let mut command = Command::new(program);
+            command.args(args);
+            command
+        }
+    };
+    for name in project_variables(host) {
+        command.env(name, folder);
+    }
+    command.envs(handler.env.iter().map(|(key, value)| (key, value)));
+    command.env("FLYBALL_STORE", store).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| format!("the command cannot be started: {error}"))?;
+    wait(child, step.input.to_string())
+}
+
+/// The variables in which a host tells its hooks where the project is.
+const fn project_variables(host: Host) -> &'static [&'static str] {
+    match host {
+        Host::ClaudeCode => &["CLAUDE_PROJECT_DIR"],
+        Host::Gemini => &["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"],
+        Host::Cursor => &["CURSOR_PROJECT_DIR"],
+        _ => &[],
+    }
+}
+
+/// Waits as long as a host would.
+fn wait(mut child: Child, input: String) -> Result<Output, String> {
+    let stdin = child.stdin.take();
+    let id = child.id();
+    let (send, ended) = channel();
+    std::thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            // A hook that does not read its input is broken; that is seen by its answer.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let _ = send.send(child.wait_with_output());
+    });
+    match ended.recv_timeout(PATIENCE) {
+        Ok(output) => output.map_err(|error| error.to_string()),
+        Err(_) => {
+            if let Some(pid) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            Err(format!("no answer after {} s", PATIENCE.as_secs()))
+        }
+    }
+}
+
+/// A store that is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, Failure> {
+        use std::hash::{BuildHasher, RandomState};
+        let mark = RandomState::new().hash_one(std::process::id());
+        let folder = std::env::temp_dir().join(format!("flyball-hook-test-{mark:016x}"));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Scratch(folder))
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.0.join("test.db").display())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

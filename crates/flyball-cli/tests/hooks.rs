@@ -1,0 +1,27 @@
+//! Hooks from the outside: settings that are really written, and a scripted host that runs what stands in them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+#[path = "hooks/agent.rs"]
+mod agent;
+#[path = "hooks/asking.rs"]
+mod asking;
+#[path = "hooks/faults.rs"]
+mod faults;
+#[path = "hooks/install.rs"]
+mod install;
+#[path = "cli/kit.rs"]
+#[allow(dead_code, reason = "the kit of the other tests; this binary needs a part of it")]
+mod kit;
+#[path = "hooks/plugin.rs"]
+mod plugin;
+#[path = "hooks/sessions.rs"]
+mod sessions;
+#[path = "hooks/shipped.rs"]
+mod shipped;
+#[path = "hooks/voice.rs"]
+mod voice;

@@ -1,0 +1,67 @@
+//! The plugin for opencode, run by a JavaScript engine with the calls that opencode makes.
+
+use crate::agent::{fed, installed, settings};
+use flyball_adapt::hook::Host;
+use std::process::{Command, Stdio};
+
+/// Six identical calls, then others: which of them throw, and whether the session was aborted.
+const SCRIPT: &str = r#"
+import { Flyball } from PLUGIN;
+const aborted = [];
+const toasts = [];
+const client = {
+  session: { abort: async ({ path }) => aborted.push(path.id) },
+  tui: { showToast: async ({ body }) => toasts.push(body.message) },
+};
+const hooks = await Flyball({ client, directory: FOLDER });
+await hooks.event({ event: { type: "session.created", properties: { info: { id: "s1" } } } });
+await hooks["chat.message"]({ sessionID: "s1" }, { message: { id: "m1" }, parts: [{ type: "text", text: "go" }] });
+const thrown = [];
+const outputs = [];
+for (let n = 1; n <= 8; n += 1) {
+  const input = { tool: "bash", sessionID: "s1", callID: `c${n}` };
+  const args = { command: "ls" };
+  try {
+    await hooks["tool.execute.before"](input, { args });
+    const output = { title: "ls", output: "a b c", metadata: { exit: 0 } };
+    await hooks["tool.execute.after"]({ ...input, args }, output);
+    outputs.push(output.output);
+  } catch (error) {
+    thrown.push([n, error.message]);
+  }
+}
+const permission = { status: "allow" };
+await hooks["permission.ask"]({ type: "bash", sessionID: "s1", metadata: { command: "ls" } }, permission);
+await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s1" } } });
+console.log(JSON.stringify({ thrown, outputs, aborted, toasts, permission: permission.status }));
+"#;
+
+#[test]
+fn the_plugin_throws_aborts_and_appends() {
+    if Command::new("node").arg("--version").output().is_err() {
+        // Without an engine the plugin cannot be run here; what it calls is tested by its command line.
+        return;
+    }
+    let folder = installed(Host::Opencode, "plugin");
+    let plugin = std::fs::read_to_string(settings(Host::Opencode, &folder)).unwrap();
+    std::fs::write(folder.join("plugin.mjs"), plugin).unwrap();
+    let script = SCRIPT.replace("PLUGIN", "\"./plugin.mjs\"").replace("FOLDER", &format!("{folder:?}"));
+    std::fs::write(folder.join("host.mjs"), script).unwrap();
+    let mut command = Command::new("node");
+    command.arg("host.mjs").current_dir(&folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = fed(command, b"");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{err}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let thrown: Vec<u64> =
+        told["thrown"].as_array().unwrap().iter().map(|pair| pair[0].as_u64().unwrap()).collect();
+    assert_eq!(thrown, [6, 7, 8], "{told}");
+    let outputs: Vec<&str> =
+        told["outputs"].as_array().unwrap().iter().map(|output| output.as_str().unwrap()).collect();
+    let warned: Vec<bool> = outputs.iter().map(|output| output.contains("[Flyball]")).collect();
+    assert_eq!(warned, [false, false, true, true, true], "{told}");
+    assert_eq!(told["aborted"], serde_json::json!(["s1"]), "{told}");
+    assert_eq!(told["permission"], "deny", "{told}");
+    assert!(told["toasts"].to_string().contains("flyball release opencode:s1"), "{told}");
+}

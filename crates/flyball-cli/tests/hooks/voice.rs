@@ -1,0 +1,169 @@
+//! What each host writes on a hook's stdin, by its documentation.
+
+use flyball_adapt::hook::Host;
+use serde_json::{Value, json};
+
+/// A session of a host.
+pub(crate) struct Voice {
+    pub(crate) host: Host,
+    pub(crate) session: String,
+    pub(crate) folder: String,
+}
+
+/// How a call ended.
+pub(crate) enum Ended<'a> {
+    Well(&'a Value),
+    Badly(&'a Value),
+}
+
+/// An event and what comes with it.
+pub(crate) type Said = (&'static str, Value);
+
+impl Voice {
+    fn base(&self, event: &str, stamp: u64) -> Value {
+        let (session, folder) = (&self.session, &self.folder);
+        match self.host {
+            Host::ClaudeCode | Host::Codex => {
+                json!({"session_id": session, "cwd": folder, "hook_event_name": event,
+                "transcript_path": null, "permission_mode": "default", "turn_id": format!("t-{stamp}")})
+            }
+            Host::Gemini => json!({"session_id": session, "cwd": folder, "hook_event_name": event,
+                "transcript_path": "", "timestamp": format!("2026-01-01T00:00:00.{stamp:03}Z")}),
+            Host::Copilot => {
+                json!({"sessionId": session, "cwd": folder, "timestamp": 1_767_225_600_000 + stamp})
+            }
+            Host::Cursor => json!({"conversation_id": session, "workspace_roots": [folder],
+                "hook_event_name": event, "generation_id": format!("g-{stamp}")}),
+            Host::Goose => json!({"session_id": session, "working_dir": folder, "event": event}),
+            Host::Opencode => json!({"session_id": session, "directory": folder, "event": event}),
+        }
+    }
+
+    fn say(&self, event: &'static str, stamp: u64, more: Value) -> Said {
+        let mut base = self.base(event, stamp);
+        base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        (event, base)
+    }
+
+    fn call(&self, call: &str, tool: &str, args: &Value) -> Value {
+        match self.host {
+            Host::ClaudeCode | Host::Codex | Host::Cursor => {
+                json!({"tool_name": tool, "tool_input": args, "tool_use_id": call})
+            }
+            Host::Gemini => json!({"tool_name": tool, "tool_input": args}),
+            Host::Copilot => json!({"toolName": tool, "toolArgs": args.to_string()}),
+            Host::Goose => json!({"tool_name": tool, "tool_input": args, "tool_call_id": call}),
+            Host::Opencode => json!({"tool": tool, "args": args, "call_id": call}),
+        }
+    }
+
+    /// A tool is about to run.
+    pub(crate) fn before(&self, stamp: u64, call: &str, tool: &str, args: &Value) -> Said {
+        self.say(self.host.events()[0].0, stamp, self.call(call, tool, args))
+    }
+
+    /// A tool has run.
+    pub(crate) fn after(&self, stamp: u64, call: &str, tool: &str, args: &Value, ended: &Ended<'_>) -> Said {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (event, more) = match (self.host, ended) {
+            (Host::ClaudeCode, Ended::Well(output)) => ("PostToolUse", json!({"tool_response": output})),
+            (Host::ClaudeCode, Ended::Badly(error)) => ("PostToolUseFailure", json!({"error": error})),
+            (Host::Codex, Ended::Well(output)) => ("PostToolUse", json!({"tool_response": output})),
+            (Host::Codex, Ended::Badly(error)) => {
+                ("PostToolUse", json!({"tool_response": {"error": error, "is_error": true}}))
+            }
+            (Host::Gemini, Ended::Well(output)) => {
+                ("AfterTool", json!({"tool_response": {"llmContent": output}}))
+            }
+            (Host::Gemini, Ended::Badly(error)) => {
+                ("AfterTool", json!({"tool_response": {"llmContent": "", "error": {"message": error}}}))
+            }
+            (Host::Copilot, Ended::Well(output)) => (
+                "postToolUse",
+                json!({"toolResult": {"resultType": "success", "textResultForLlm": text(output)}}),
+            ),
+            (Host::Copilot, Ended::Badly(error)) => ("postToolUseFailure", json!({"error": text(error)})),
+            (Host::Cursor, Ended::Well(output)) => ("postToolUse", json!({"tool_output": text(output)})),
+            (Host::Cursor, Ended::Badly(error)) => {
+                ("postToolUseFailure", json!({"error_message": error, "failure_type": "error"}))
+            }
+            (Host::Goose, Ended::Well(output)) => ("PostToolUse", json!({"tool_output": output})),
+            (Host::Goose, Ended::Badly(error)) => ("PostToolUseFailure", json!({"error": error})),
+            (Host::Opencode, Ended::Well(output)) => ("tool.execute.after", json!({"output": text(output)})),
+            (Host::Opencode, Ended::Badly(error)) => {
+                ("tool.execute.after", json!({"output": text(error), "metadata": {"exit": 1}}))
+            }
+        };
+        let mut call = self.call(call, tool, args);
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.say(event, stamp, call)
+    }
+
+    /// A person has refused a call; only some hosts tell it.
+    pub(crate) fn denied(&self, stamp: u64, call: &str, tool: &str, args: &Value) -> Option<Said> {
+        let more = match self.host {
+            Host::ClaudeCode => json!({"error": "interrupted", "is_interrupt": true}),
+            Host::Cursor => json!({"error_message": "no", "failure_type": "permission_denied"}),
+            _ => return None,
+        };
+        let mut call = self.call(call, tool, args);
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let event = if self.host == Host::Cursor { "postToolUseFailure" } else { "PostToolUseFailure" };
+        Some(self.say(event, stamp, call))
+    }
+
+    /// Somebody speaks; `source` is Claude Code's word for who.
+    pub(crate) fn prompt(&self, stamp: u64, text: &str, source: &str) -> Said {
+        let event = match self.host {
+            Host::ClaudeCode | Host::Codex | Host::Goose => "UserPromptSubmit",
+            Host::Gemini => "BeforeAgent",
+            Host::Copilot => "userPromptSubmitted",
+            Host::Cursor => "beforeSubmitPrompt",
+            Host::Opencode => "chat.message",
+        };
+        let more = match self.host {
+            Host::ClaudeCode => json!({"prompt": text, "source": source}),
+            Host::Goose => json!({"message": text}),
+            Host::Opencode => json!({"text": text, "message_id": format!("m-{stamp}")}),
+            _ => json!({"prompt": text}),
+        };
+        self.say(event, stamp, more)
+    }
+
+    /// The agent has spoken and ends its turn; not all hosts tell what it said.
+    pub(crate) fn spoke(&self, stamp: u64, text: &str) -> Option<Said> {
+        Some(match self.host {
+            Host::ClaudeCode | Host::Codex | Host::Goose => {
+                self.say("Stop", stamp, json!({"last_assistant_message": text, "stop_hook_active": false}))
+            }
+            Host::Gemini => self.say("AfterAgent", stamp, json!({"prompt": "", "prompt_response": text})),
+            Host::Cursor => self.say("afterAgentResponse", stamp, json!({"text": text})),
+            Host::Opencode => self.say("session.idle", stamp, json!({"text": text})),
+            Host::Copilot => return None,
+        })
+    }
+
+    /// The session begins.
+    pub(crate) fn start(&self, source: &str) -> Said {
+        let event = match self.host {
+            Host::Copilot | Host::Cursor => "sessionStart",
+            Host::Opencode => "session.created",
+            _ => "SessionStart",
+        };
+        self.say(event, 0, json!({"source": source}))
+    }
+
+    /// The tool with which the host asks its user something.
+    pub(crate) fn question(&self, text: &str) -> Option<(&'static str, Value)> {
+        match self.host {
+            Host::ClaudeCode => {
+                Some(("AskUserQuestion", json!({"questions": [{"question": text, "options": []}]})))
+            }
+            Host::Codex => Some(("request_user_input", json!({"questions": [{"question": text}]}))),
+            Host::Gemini => Some(("ask_user", json!({"questions": [{"question": text}]}))),
+            Host::Copilot => Some(("ask_user", json!({"question": text}))),
+            Host::Opencode => Some(("question", json!({"questions": [{"question": text}]}))),
+            Host::Cursor | Host::Goose => None,
+        }
+    }
+}
