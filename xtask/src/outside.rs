@@ -15,16 +15,20 @@ pub(crate) fn succeeded(done: Done) -> Result<(), String> {
     if done.ok { Ok(()) } else { Err("it ended with an error".to_owned()) }
 }
 
+/// Recorded runs that are told by every path, and as many with `--long`.
+const RUNS: (&str, &str) = ("5", "200");
+
 /// Runs the checks that are there; returns what was skipped, and why.
-pub(crate) fn check(tally: &mut Tally) -> Vec<String> {
+pub(crate) fn check(tally: &mut Tally, long: bool) -> Vec<String> {
     let mut skipped = Vec::new();
     let beside = root().join("../shared");
     let flyball = target().join("release/flyball").to_string_lossy().into_owned();
     let streams = beside.join("streams/streams.py");
     let score = beside.join("trajectories/score.py");
-    let scripts = [("streams", &streams), ("recorded runs", &score)];
+    let paths = root().join("xtask/paths/same.py");
+    let scripts = [("streams", &streams), ("recorded runs", &score), ("every path", &paths)];
     for (name, script) in scripts {
-        if !script.is_file() {
+        if !script.is_file() || !streams.is_file() {
             skipped.push(format!("{name}: not beside this repository"));
             continue;
         }
@@ -32,8 +36,11 @@ pub(crate) fn check(tally: &mut Tally) -> Vec<String> {
             tally.step(name, Err(why));
             continue;
         }
-        let result =
-            if name == "streams" { run_streams(script, &flyball) } else { run_score(script, &flyball) };
+        let result = match name {
+            "streams" => run_streams(script, &flyball),
+            "every path" => run_paths(script, &flyball, &beside, long),
+            _ => run_score(script, &flyball),
+        };
         tally.step(name, result);
     }
     skipped
@@ -41,6 +48,13 @@ pub(crate) fn check(tally: &mut Tally) -> Vec<String> {
 
 fn run_streams(script: &Path, flyball: &str) -> Result<(), String> {
     run(python(script, &["--flyball", flyball])).and_then(succeeded)
+}
+
+/// The same decisions through `observe`, a hook and the proxy as through `replay`.
+fn run_paths(script: &Path, flyball: &str, beside: &Path, long: bool) -> Result<(), String> {
+    let runs = if long { RUNS.1 } else { RUNS.0 };
+    let beside = beside.to_string_lossy();
+    run(python(script, &["--flyball", flyball, "--shared", &beside, "--runs", runs])).and_then(succeeded)
 }
 
 fn run_score(script: &Path, flyball: &str) -> Result<(), String> {

@@ -81,7 +81,7 @@ fn all(long: bool) -> Tally {
     let usable = built.is_ok();
     tally.step("release build", built);
     if usable {
-        for why in outside::check(&mut tally) {
+        for why in outside::check(&mut tally, long) {
             tally.skip(why);
         }
     }

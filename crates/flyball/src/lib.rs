@@ -44,7 +44,9 @@ mod tally;
 mod verdict;
 mod window;
 
-pub use decision::{BudgetUse, Decision, Effect, Evidence, HaltReason, Severity, Status, Trip, Verdict};
+pub use decision::{
+    BudgetUse, Decision, Effect, Evidence, HaltReason, Natural, Severity, Status, Trip, Verdict,
+};
 pub use error::{Code, Error};
 pub use event::{
     Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json, effect_of,

@@ -52,7 +52,7 @@ fn observe(guards: &mut Guards) {
 
 /// How grave a finding is under the policy that was asked for.
 pub(super) fn weight(policy: &Policy, event: &Event, trip: &Trip) -> Severity {
-    let natural = trip.natural;
+    let natural = trip.natural.0;
     match mode(policy, event, trip) {
         Mode::Off | Mode::Observe => Severity::Observe,
         Mode::Warn => natural.min(Severity::Warn),
@@ -82,7 +82,7 @@ fn mode(policy: &Policy, event: &Event, trip: &Trip) -> Mode {
 /// completion does its work; it is a loop when the gate gives up.
 pub(super) fn is_loop(trip: &Trip) -> bool {
     match trip.guard.as_str() {
-        "gate" => trip.natural == Severity::Halt,
+        "gate" => trip.natural.0 == Severity::Halt,
         "budget" => matches!(trip.reason.as_str(), "max_cycle_iterations" | "max_steps"),
         "confirmation" | "rule" | "human" | "release" => false,
         _ => true,

@@ -21,7 +21,7 @@ fn decided(verdict: Verdict, state: Status) -> Decision {
     };
     let trip = Trip {
         guard: "repetition".to_owned(),
-        natural: severity,
+        natural: flyball::Natural(severity),
         reason: "repetition_loop".to_owned(),
         halt_reason: (verdict == Verdict::Halt).then_some(HaltReason::Stalled),
         severity,

@@ -2,17 +2,29 @@
 
 use super::{PolicyArgs, StoreArgs};
 use clap::{Args, ValueEnum};
+use flyball::policy::{self, Policy};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
 /// What is done when nothing can be decided, because the store fails.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
     /// Pass it on, and say so loudly.
-    #[default]
     Allow,
     /// Refuse it.
     Block,
+}
+
+impl OnError {
+    /// What was said on the command line, else what the policy says. A proxy cannot tell reads from the rest of a
+    /// conversation, so `reads` passes.
+    pub(crate) fn or_policy(said: Option<Self>, policy: &Policy) -> Self {
+        said.unwrap_or(if policy.on_error == policy::OnError::Block {
+            OnError::Block
+        } else {
+            OnError::Allow
+        })
+    }
 }
 
 /// `flyball proxy`.
@@ -28,9 +40,9 @@ pub(crate) struct Proxy {
     /// the provider's cache. May be given several times; a model without a price is counted in tokens only.
     #[arg(long, value_name = "MODEL=IN,OUT")]
     pub(crate) price: Vec<String>,
-    /// What to do when the store fails.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) on_error: OnError,
+    /// What to do when the store fails. Without it: `on_error: block` of the policy refuses, everything else passes.
+    #[arg(long, value_enum)]
+    pub(crate) on_error: Option<OnError>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
@@ -43,9 +55,10 @@ pub(crate) struct Mcp {
     /// The name of the session. Without it: the server's name with the time and the process.
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// What to do when the store fails. What needs a person's yes is refused either way.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) on_error: OnError,
+    /// What to do when the store fails. Without it: `on_error: block` of the policy refuses, everything else passes.
+    /// What needs a person's yes is refused either way.
+    #[arg(long, value_enum)]
+    pub(crate) on_error: Option<OnError>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

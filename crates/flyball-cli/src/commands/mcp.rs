@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     let options = SpillOptions::from(&recorder.policy().guards.large_response);
     let spill = Spill::open(&files(&address)?.join("large"), &session, options)?;
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
+    let refuse_on_error = OnError::or_policy(args.on_error, recorder.policy()) == OnError::Block;
     let setting = Setting {
         recorder,
         door,
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
         session,
         start,
         store_flag: store_flag(args.store.store.as_deref()),
-        refuse_on_error: args.on_error == OnError::Block,
+        refuse_on_error,
         spill: Box::new(Large(spill)),
     };
     let ended_well = match (&args.url, args.listen) {

@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     let here = listener.local_addr()?;
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
     tell_where(&here.to_string(), &args.upstream, &recorder.journal().address());
+    let on_error = OnError::or_policy(args.on_error, recorder.policy());
     let setting = Setting {
         store_flag: store_flag(args.store.store.as_deref()),
         recorder,
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
             }
         }),
     };
-    let on_error = match args.on_error {
+    let on_error = match on_error {
         OnError::Allow => model_proxy::OnError::Allow,
         OnError::Block => model_proxy::OnError::Block,
     };

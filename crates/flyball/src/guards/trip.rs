@@ -1,6 +1,6 @@
 //! How a guard reports: a draft of a trip, and the list that collects the trips of one event.
 
-use crate::decision::{BudgetUse, Evidence, HaltReason, Severity, Trip, Verdict};
+use crate::decision::{BudgetUse, Evidence, HaltReason, Natural, Severity, Trip, Verdict};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{EVIDENCE_EVENTS, EVIDENCE_FINGERPRINTS};
 use crate::policy::Mode;
@@ -29,7 +29,7 @@ impl Draft {
                 reason: reason.to_owned(),
                 halt_reason: None,
                 severity,
-                natural: severity,
+                natural: Natural(severity),
                 scope: BTreeMap::new(),
                 count: 0,
                 limit: 0,
@@ -142,7 +142,7 @@ impl Trips {
     /// Adds a trip as grave as the guard's mode lets it be.
     pub(crate) fn add(&mut self, mode: Mode, mut draft: Draft) {
         let natural = draft.trip.severity;
-        draft.trip.natural = natural;
+        draft.trip.natural = Natural(natural);
         draft.trip.severity = match mode {
             Mode::Off => return,
             Mode::Observe => Severity::Observe,
