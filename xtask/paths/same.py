@@ -325,4 +325,5 @@ if __name__ == "__main__":
     parser.add_argument("--shared", required=True)
     parser.add_argument("--runs", type=int, default=200)
     ARGS = parser.parse_args()
+    ARGS.flyball = os.path.abspath(ARGS.flyball)
     sys.exit(main())
