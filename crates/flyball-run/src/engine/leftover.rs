@@ -9,15 +9,39 @@ use std::path::Path;
 /// The variable.
 pub(crate) const RUN: &str = "FLYBALL_RUN";
 
-/// The session of the system that this process, and what it starts, is in.
+/// The session of the system that this process, and what it starts, is in. 0 is one that began outside of the container
+/// in which we run: it has no number here, and everything that made no session of its own is in it.
+#[cfg(target_os = "linux")]
 pub(super) fn own_sid() -> i32 {
-    rustix::process::getsid(None).map_or(0, |sid| sid.as_raw_nonzero().get())
+    sid_of("self").unwrap_or(NOWHERE)
+}
+
+/// Elsewhere nothing is ever looked for.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn own_sid() -> i32 {
+    NOWHERE
+}
+
+/// The number of no session.
+const NOWHERE: i32 = -1;
+
+/// The session of a process, as the system lists it.
+#[cfg(target_os = "linux")]
+fn sid_of(pid: impl std::fmt::Display) -> Option<i32> {
+    stat(pid)?.split(' ').nth(3)?.parse().ok()
+}
+
+/// What the system lists of a process, after the name in brackets: the state, the parent, the group, the session.
+#[cfg(target_os = "linux")]
+fn stat(pid: impl std::fmt::Display) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
 /// Ends the programs of the run in this folder that are still there, in one of these sessions; tells how many.
 #[cfg(target_os = "linux")]
 pub(super) fn end(files: &Path, sids: &[i32]) -> usize {
-    use rustix::process::{Signal, getsid, kill_process};
+    use rustix::process::{Signal, kill_process};
     use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
 
@@ -27,7 +51,7 @@ pub(super) fn end(files: &Path, sids: &[i32]) -> usize {
     let mut ended = BTreeSet::new();
     while !sids.is_empty() && Instant::now() < until {
         let here = |pid: &rustix::process::Pid| {
-            getsid(Some(*pid)).is_ok_and(|sid| sids.contains(&sid.as_raw_nonzero().get()))
+            sid_of(pid.as_raw_nonzero()).is_some_and(|sid| sid != NOWHERE && sids.contains(&sid))
         };
         let found: Vec<_> = of_run(files).into_iter().filter(here).collect();
         if found.is_empty() {
@@ -73,10 +97,7 @@ fn above() -> Vec<i32> {
     let mut next = i32::try_from(std::process::id()).ok();
     while let Some(pid) = next.filter(|pid| *pid > 0 && !all.contains(pid)) {
         all.push(pid);
-        // After the name in brackets: the state, then the parent.
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let rest = stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
-        next = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok());
+        next = stat(pid).and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
     }
     all
 }
