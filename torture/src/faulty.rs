@@ -1,14 +1,14 @@
 //! A store that fails when it is told to: one fault, at the n-th call of one method.
 
 use flyball_journal::{
-    Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Head, Journal, Lease, Loaded,
-    PendingRow, Pruned, Record, Result, Settled, StoreError, Trouble, Turn, Unit, Which,
+    Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Head, If, Journal, Lease, Loaded,
+    Note, PendingRow, Pruned, Record, Result, Settled, Shelf, StoreError, Trouble, Turn, Unit, Which,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every method that can fail.
-pub(crate) const METHODS: [&str; 23] = [
+pub(crate) const METHODS: [&str; 28] = [
     "turn",
     "load",
     "append",
@@ -32,6 +32,11 @@ pub(crate) const METHODS: [&str; 23] = [
     "prune",
     "verify",
     "engine",
+    "put",
+    "note",
+    "notes",
+    "take",
+    "sweep",
 ];
 
 /// How it fails.
@@ -263,5 +268,27 @@ impl Desk for Faulty {
 
     fn engine(&self) -> Result<String> {
         self.run("engine", |inner| inner.engine())
+    }
+}
+
+impl Shelf for Faulty {
+    fn put(&self, note: &Note, only_if: If<'_>) -> Result<bool> {
+        self.run("put", |inner| inner.put(note, only_if))
+    }
+
+    fn note(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        self.run("note", |inner| inner.note(shelf, key))
+    }
+
+    fn notes(&self, shelf: &str, after: &str, limit: usize) -> Result<Vec<Note>> {
+        self.run("notes", |inner| inner.notes(shelf, after, limit))
+    }
+
+    fn take(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        self.run("take", |inner| inner.take(shelf, key))
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        self.run("sweep", |inner| inner.sweep())
     }
 }

@@ -5,7 +5,8 @@ use crate::errands::errands;
 use crate::kit::{Fallible, pause};
 use flyball::{PolicySource, Preset};
 use flyball_journal::{
-    Appended, Cursor, Desk, ErrandState, Incoming, Recorder, RecorderOptions, Refusal, Settled, Which,
+    Appended, Cursor, Desk, ErrandState, If, Incoming, Note, Recorder, RecorderOptions, Refusal, Settled,
+    Which,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -211,6 +212,23 @@ fn follow(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
     }
 }
 
+/// A note is put, changed, read and taken. What is unsure is tried again with the same condition: it says no the second
+/// time, and reading tells.
+fn notes(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
+    let note =
+        |text: &str| Note { shelf: "s".to_owned(), key: "k".to_owned(), text: text.to_owned(), until: None };
+    again("put", || store.put(&note("one"), If::New))?;
+    again("put", || store.put(&note("two"), If::Was("one")))?;
+    let found = again("note", || store.note("s", "k"))?;
+    let all = again("notes", || store.notes("s", "", 10))?;
+    // Whoever took it without hearing so finds nothing the second time.
+    again("take", || store.take("s", "k"))?;
+    let left = again("note", || store.note("s", "k"))?;
+    again("sweep", || store.sweep())?;
+    told.desk.push(format!("{found:?} {} {left:?}", all.len()));
+    Ok(())
+}
+
 fn look(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
     let mut heads = again("heads", || store.heads(Which::All, 1000))?;
     heads.sort_by(|one, other| one.session.cmp(&other.session));
@@ -224,6 +242,7 @@ fn look(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
     let pruned = again("prune", || store.prune(0, true))?;
     told.desk.push(format!("{pruned:?}"));
     told.desk.extend(again("verify", || store.verify(&mut |_| ()))?);
+    notes(told, store)?;
     again("engine", || store.engine())?;
     again("now", || store.now())?;
     Ok(())

@@ -5,6 +5,7 @@
 
 use crate::error::StoreError;
 use crate::record::{Change, Head, Loaded, Record};
+use crate::shelf::Shelf;
 use flyball::{Status, Verdict};
 
 /// What an engine answers.
@@ -364,7 +365,7 @@ pub struct PendingRow {
 }
 
 /// What a person at the desk needs besides: looking around and cleaning up.
-pub trait Desk: Journal {
+pub trait Desk: Journal + Shelf {
     /// The heads of sessions, the one that changed last first.
     ///
     /// # Errors

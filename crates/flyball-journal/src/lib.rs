@@ -15,6 +15,7 @@ mod probe;
 mod record;
 mod recorder;
 mod redact;
+mod shelf;
 mod sqlite;
 
 pub use address::Address;
@@ -32,4 +33,5 @@ pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
 pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};
 pub use redact::Redactor;
+pub use shelf::{If, Note, Shelf};
 pub use sqlite::{Sqlite, SqliteOptions, Sync};

@@ -5,6 +5,7 @@ use crate::journal::{
     Pruned, Result, Settled, Turn, Unit, Which,
 };
 use crate::record::{Change, Head, LabelChange, Loaded, Record, RowChange};
+use crate::shelf::{If, Note, Shelf};
 use flyball::Status;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,7 @@ struct All {
     aside: Vec<(PendingRow, String)>,
     labels: BTreeMap<String, String>,
     outbox: BTreeMap<String, Errand>,
+    notes: BTreeMap<(String, String), Note>,
 }
 
 #[derive(Debug, Default)]
@@ -351,4 +353,53 @@ impl Desk for Memory {
     fn engine(&self) -> Result<String> {
         Ok("memory".to_owned())
     }
+}
+
+impl Shelf for Memory {
+    fn put(&self, note: &Note, only_if: If<'_>) -> Result<bool> {
+        let now = self.clock();
+        let mut all = self.all();
+        let place = (note.shelf.clone(), note.key.clone());
+        let there = all.notes.get(&place).filter(|there| live(there, now));
+        let holds = match only_if {
+            If::Any => true,
+            If::New => there.is_none(),
+            If::Was(text) => there.is_some_and(|there| there.text == text),
+        };
+        if holds {
+            all.notes.insert(place, note.clone());
+        }
+        Ok(holds)
+    }
+
+    fn note(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        let now = self.clock();
+        let place = (shelf.to_owned(), key.to_owned());
+        Ok(self.all().notes.get(&place).filter(|note| live(note, now)).cloned())
+    }
+
+    fn notes(&self, shelf: &str, after: &str, limit: usize) -> Result<Vec<Note>> {
+        let now = self.clock();
+        let all = self.all();
+        let here = all.notes.values().filter(|note| note.shelf == shelf && note.key.as_str() > after);
+        Ok(here.filter(|note| live(note, now)).take(limit).cloned().collect())
+    }
+
+    fn take(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        let now = self.clock();
+        let taken = self.all().notes.remove(&(shelf.to_owned(), key.to_owned()));
+        Ok(taken.filter(|note| live(note, now)))
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        let now = self.clock();
+        let mut all = self.all();
+        let before = all.notes.len();
+        all.notes.retain(|_, note| live(note, now));
+        Ok((before - all.notes.len()) as u64)
+    }
+}
+
+fn live(note: &Note, now: u64) -> bool {
+    note.until.is_none_or(|until| until > now)
 }

@@ -60,4 +60,6 @@ conformance!(
     lists_show_who_is_blocked_waiting_and_struggling,
     a_refused_event_leaves_nothing_behind,
     everything_stored_verifies,
+    a_note_is_put_on_a_condition_and_taken_by_one,
+    a_note_that_is_void_is_not_there,
 );

@@ -61,7 +61,7 @@ fn twenty_may_open_a_new_store_at_once() {
         }
     });
     let store = database.open();
-    assert!(store.engine().unwrap().ends_with("schema 1"), "{:?}", store.engine());
+    assert!(store.engine().unwrap().ends_with("schema 2"), "{:?}", store.engine());
     assert_eq!(database.sql().ask("SELECT count(*) FROM flyball_meta").as_deref(), Some("1"));
 }
 

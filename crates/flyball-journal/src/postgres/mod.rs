@@ -7,6 +7,7 @@ mod address;
 mod append;
 mod link;
 mod load;
+mod notes;
 mod people;
 mod rows;
 mod schema;
@@ -21,6 +22,7 @@ use crate::journal::{
 };
 use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
+use crate::shelf::{If, Note, Shelf};
 use link::Link;
 
 /// How many connections are kept at most, unless somebody says otherwise.
@@ -170,5 +172,27 @@ impl Desk for Postgres {
 
     fn engine(&self) -> Result<String> {
         self.link.read(async |client| schema::engine(client).await)
+    }
+}
+
+impl Shelf for Postgres {
+    fn put(&self, note: &Note, only_if: If<'_>) -> Result<bool> {
+        notes::put(&self.link, note, only_if)
+    }
+
+    fn note(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        notes::find(&self.link, shelf, key)
+    }
+
+    fn notes(&self, shelf: &str, after: &str, limit: usize) -> Result<Vec<Note>> {
+        notes::list(&self.link, shelf, after, limit)
+    }
+
+    fn take(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        notes::take(&self.link, shelf, key)
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        notes::sweep(&self.link)
     }
 }

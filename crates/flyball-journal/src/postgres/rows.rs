@@ -76,7 +76,7 @@ pub(super) fn stored(text: &str) -> Cow<'_, str> {
 }
 
 /// A text as it was before it was stored.
-fn unstored(text: String) -> String {
+pub(super) fn unstored(text: String) -> String {
     if text.contains('\u{1}') { text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}") } else { text }
 }
 

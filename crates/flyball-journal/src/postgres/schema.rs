@@ -16,10 +16,10 @@ const OLDEST: i32 = 130_000;
 const LOCK: i64 = 0x66_6c79_6261_6c6c;
 
 /// The migrations: the first leads to schema 1.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, NOTES];
 
 /// The schema that this program writes.
-pub(super) const SCHEMA: i64 = 1;
+pub(super) const SCHEMA: i64 = 2;
 
 const FIRST: &str = r#"
 CREATE TABLE flyball_policies (
@@ -130,6 +130,16 @@ ALTER TABLE session_state
     ADD COLUMN IF NOT EXISTS status TEXT,
     ADD COLUMN IF NOT EXISTS created_at TIMESTAMP,
     ADD COLUMN IF NOT EXISTS expires_at TIMESTAMP;
+"#;
+
+const NOTES: &str = r#"
+CREATE TABLE flyball_notes (
+    shelf TEXT COLLATE "C" NOT NULL,
+    key   TEXT COLLATE "C" NOT NULL,
+    text  TEXT NOT NULL,
+    until BIGINT,
+    PRIMARY KEY (shelf, key)
+);
 "#;
 
 /// The columns of `session_state` that we use, with the types that they must have.

@@ -6,6 +6,7 @@
 mod append;
 mod desk;
 mod load;
+mod notes;
 mod numbers;
 mod private;
 mod rows;
@@ -21,6 +22,7 @@ use crate::journal::{
 };
 use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
+use crate::shelf::{If, Note, Shelf};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -372,5 +374,27 @@ impl Desk for Sqlite {
 
     fn engine(&self) -> Result<String> {
         Ok(format!("SQLite {}, schema {}", rusqlite::version(), schema::NEWEST))
+    }
+}
+
+impl Shelf for Sqlite {
+    fn put(&self, note: &Note, only_if: If<'_>) -> Result<bool> {
+        self.write(|sql| notes::put(sql, note, only_if))
+    }
+
+    fn note(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        self.read(|sql| notes::find(sql, shelf, key))
+    }
+
+    fn notes(&self, shelf: &str, after: &str, limit: usize) -> Result<Vec<Note>> {
+        self.read(|sql| notes::list(sql, shelf, after, limit))
+    }
+
+    fn take(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
+        self.write(|sql| notes::take(sql, shelf, key))
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        self.write(notes::sweep)
     }
 }

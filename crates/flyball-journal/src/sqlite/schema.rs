@@ -5,10 +5,11 @@ use crate::probe::{Point, Probe};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 /// The schema that this version writes.
-pub(super) const NEWEST: u32 = 2;
+pub(super) const NEWEST: u32 = 3;
 
 /// Each step leads from one schema to the next, in a transaction of its own.
-const STEPS: [fn(&Connection) -> rusqlite::Result<()>; NEWEST as usize] = [journal_tables, confirmation_row];
+const STEPS: [fn(&Connection) -> rusqlite::Result<()>; NEWEST as usize] =
+    [journal_tables, confirmation_row, notes];
 
 /// The schema of the file; `None` if it holds nothing of ours.
 pub(super) fn version(sql: &Connection) -> rusqlite::Result<Option<u32>> {
@@ -116,4 +117,13 @@ fn confirmation_row(sql: &Connection) -> rusqlite::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Small notes that everybody on the store shares.
+fn notes(sql: &Connection) -> rusqlite::Result<()> {
+    sql.execute_batch(
+        "CREATE TABLE flyball_notes (
+             shelf TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, until INTEGER,
+             PRIMARY KEY (shelf, key)) WITHOUT ROWID;",
+    )
 }

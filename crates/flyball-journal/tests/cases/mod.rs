@@ -3,6 +3,7 @@
 mod desk;
 mod engine;
 mod sessions;
+mod shelf;
 
 pub(crate) use desk::{
     a_dead_errand_can_be_tried_again, a_label_comes_with_a_block_and_goes_with_a_release,
@@ -22,3 +23,4 @@ pub(crate) use sessions::{
     an_open_call_asked_again_gets_its_stored_verdict, another_policy_goes_on_from_the_same_state,
     everything_stored_verifies, two_recorders_on_one_session_never_lose_or_double,
 };
+pub(crate) use shelf::{a_note_is_put_on_a_condition_and_taken_by_one, a_note_that_is_void_is_not_there};
