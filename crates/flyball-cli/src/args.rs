@@ -5,6 +5,7 @@ mod desk;
 mod hook;
 mod proxy;
 mod run;
+mod serve;
 
 pub(crate) use audit::Audit;
 pub(crate) use desk::{
@@ -15,6 +16,7 @@ pub(crate) use desk::{
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
+pub(crate) use serve::{Role, Serve, Token, TokenAct};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flyball_adapt::source::Format;
@@ -90,6 +92,10 @@ pub(crate) enum Command {
     Metrics(Metrics),
     /// Show what is to be told to others and was not yet, and try again what was given up.
     Outbox(Outbox),
+    /// Serve the interface and the dashboard, for agents and people on this machine or on many.
+    Serve(Box<Serve>),
+    /// Make, list and take back the keys of agents and people who ask the server.
+    Token(Token),
     /// Print the JSON schema of policy or workflow files, for editors.
     Schema(Schema),
 }

@@ -15,14 +15,13 @@ mod screen;
 mod store;
 mod story;
 mod telling;
-mod trend;
 mod whereabouts;
-mod words;
 mod workflow;
 
 use args::{Arguments, Command, Hook};
 use clap::Parser;
 use fail::{Exit, Failure};
+use flyball_view::{trend, words};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -65,6 +64,8 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Activity(args) => commands::activity::run(&args),
         Command::Metrics(args) => commands::metrics::run(&args),
         Command::Outbox(args) => commands::outbox::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
+        Command::Token(args) => commands::token::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
     }
 }

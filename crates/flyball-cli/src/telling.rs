@@ -6,8 +6,9 @@ use crate::paint::{Style, paint_out};
 use crate::whereabouts::{question, run_of};
 use crate::words::{ago, line, moment, typed};
 use flyball::{State, Status};
-use flyball_journal::{Desk, PendingRow, StoreError};
-use serde_json::{Value, json};
+use flyball_journal::Desk;
+pub(crate) use flyball_view::Plan;
+use serde_json::Value;
 use std::io::Write;
 
 /// How many steps of a plan are shown.
@@ -15,74 +16,28 @@ const STEPS: usize = 20;
 /// How much of a step or a question is shown.
 const SHOWN: usize = 300;
 
-/// A plan that waits for a yes.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) question: String,
-    pub(crate) requester: Option<String>,
-    pub(crate) digest: String,
-    pub(crate) expires: Option<u64>,
-    pub(crate) steps: Vec<Value>,
-    /// What is wrong with the stored row, if somebody has changed it or taken it away.
-    pub(crate) tampered: Option<&'static str>,
-}
-
-impl Plan {
-    /// The plan that waits in a session, if one does.
-    pub(crate) fn of(desk: &dyn Desk, session: &str, state: &State) -> Result<Option<Self>, StoreError> {
-        let Some(waiting) = state.waiting() else { return Ok(None) };
-        let believed = desk.load(session)?.and_then(|loaded| loaded.head.pending);
-        let row = desk.pending(session)?;
-        let tampered = match &row {
-            None => Some("the stored plan was taken away"),
-            Some(row) if Some(row.sum()) != believed => Some("the stored plan was changed by hand"),
-            Some(_) => None,
-        };
-        let steps = row.as_ref().and_then(|row: &PendingRow| serde_json::from_str(&row.pending_plan).ok());
-        Ok(Some(Plan {
-            question: waiting.question.to_owned(),
-            requester: waiting.requester.map(str::to_owned),
-            digest: waiting.digest.to_owned(),
-            expires: waiting.expires,
-            steps: steps.unwrap_or_default(),
-            tampered,
-        }))
+/// Prints the question, the steps, who may answer and until when.
+pub(crate) fn print_plan(plan: &Plan, out: &mut impl Write, now: u64) -> std::io::Result<()> {
+    writeln!(out, "{}", paint_out(Style::Strong, "A plan waits for a yes"))?;
+    writeln!(out, "  {}", line(&plan.question, SHOWN))?;
+    print_steps(out, &plan.steps)?;
+    if let Some(requester) = &plan.requester {
+        writeln!(out, "  asked for by {}; only they may say yes", line(requester, 60))?;
     }
-
-    /// The plan as JSON.
-    pub(crate) fn as_json(&self) -> Value {
-        json!({"question": self.question, "plan": self.steps, "requester": self.requester, "digest": self.digest,
-            "expires": self.expires, "set_aside": self.tampered})
-    }
-
-    /// Whether a yes would come too late.
-    pub(crate) fn late(&self, now: u64) -> bool {
-        self.expires.is_some_and(|expires| now >= expires)
-    }
-
-    /// Prints the question, the steps, who may answer and until when.
-    pub(crate) fn print(&self, out: &mut impl Write, now: u64) -> std::io::Result<()> {
-        writeln!(out, "{}", paint_out(Style::Strong, "A plan waits for a yes"))?;
-        writeln!(out, "  {}", line(&self.question, SHOWN))?;
-        print_steps(out, &self.steps)?;
-        if let Some(requester) = &self.requester {
-            writeln!(out, "  asked for by {}; only they may say yes", line(requester, 60))?;
+    match plan.expires {
+        Some(expires) if now >= expires => {
+            writeln!(out, "  a yes comes too late since {}: it must be asked again", moment(expires))?;
         }
-        match self.expires {
-            Some(expires) if now >= expires => {
-                writeln!(out, "  a yes comes too late since {}: it must be asked again", moment(expires))?;
-            }
-            Some(expires) => {
-                writeln!(out, "  a yes counts until {} ({})", moment(expires), ago(expires, now))?;
-            }
-            None => {}
+        Some(expires) => {
+            writeln!(out, "  a yes counts until {} ({})", moment(expires), ago(expires, now))?;
         }
-        if let Some(why) = self.tampered {
-            let text = format!("{why}: it will be set aside, and nothing of it runs");
-            writeln!(out, "  {}", paint_out(Style::Bad, &text))?;
-        }
-        Ok(())
+        None => {}
     }
+    if let Some(why) = plan.tampered {
+        let text = format!("{why}: it will be set aside, and nothing of it runs");
+        writeln!(out, "  {}", paint_out(Style::Bad, &text))?;
+    }
+    Ok(())
 }
 
 /// The steps of a plan, numbered.

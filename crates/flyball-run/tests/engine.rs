@@ -155,7 +155,10 @@ fn a_plan_runs_once_after_a_yes_and_not_at_all_after_a_no() {
     for (answer, end, log) in [("yes", End::Done, "dropped a\ndropped b\n"), ("no", End::Failed, "")] {
         let place = Place::new();
         assert!(matches!(place.run(PLAN), End::Stopped(Stop::Asks(_))));
-        place.send(PLAN, Kind::ConfirmationAnswered { text: Some(answer.to_owned()), value: None, by: None });
+        place.send(
+            PLAN,
+            Kind::ConfirmationAnswered { text: Some(answer.to_owned()), value: None, by: None, digest: None },
+        );
         assert_eq!(place.run(PLAN), end, "{answer}");
         assert_eq!(place.run(PLAN), end, "{answer}");
         assert_eq!(place.file("log"), log, "{answer}");

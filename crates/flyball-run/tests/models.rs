@@ -113,7 +113,10 @@ nodes:
         let End::Stopped(Stop::Asks(question)) = place.run(text) else { panic!("nobody was asked") };
         assert!(question.contains("rm -rf old.txt"), "{question}");
         assert!(place.folder.path().join("old.txt").exists());
-        place.send(text, Kind::ConfirmationAnswered { text: Some(answer.to_owned()), value: None, by: None });
+        place.send(
+            text,
+            Kind::ConfirmationAnswered { text: Some(answer.to_owned()), value: None, by: None, digest: None },
+        );
         assert_eq!(place.run(text), End::Done);
         assert_eq!(place.folder.path().join("old.txt").exists(), left, "{answer}");
     }

@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
             }
             22 | 23 => {
                 let by = self.of(&[None, Some("ann"), Some("bob")]).map(str::to_owned);
-                Kind::ConfirmationAnswered { text: Some(self.text(&TEXTS)), value: None, by }
+                Kind::ConfirmationAnswered { text: Some(self.text(&TEXTS)), value: None, by, digest: None }
             }
             24 => Kind::QuestionAsked { text: self.text(&TEXTS) },
             _ => {

@@ -86,7 +86,8 @@ impl<'a> Word<'a> {
     /// As [`Word::open`], for a word that a run goes on with.
     fn to_a_run(who: &'a Who, session: &'a str, by: Option<&str>) -> Result<Self, Failure> {
         let word = Word::open(who, session, by)?;
-        let walks_on = super::run::file_of(word.recorder.journal().as_ref(), session)?.is_some();
+        let walks_on =
+            flyball_view::whereabouts::file_of(word.recorder.journal().as_ref(), session)?.is_some();
         Ok(Word { walks_on, ..word })
     }
 

@@ -12,7 +12,7 @@ use crate::meaning::{action, meaning, sentence};
 use crate::paint::{Style, paint_out};
 use crate::recording::Recording;
 use crate::store;
-use crate::story::Story;
+use crate::story::{self, Story};
 use crate::telling::{Plan, next, print_next};
 use crate::words::{plural, typed};
 use flyball::{Decision, Preset, Report, Sessions, Status, Trip, Verdict};
@@ -72,7 +72,7 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
     let (state, policy) = store::session(&recorder, name)?;
     let desk = recorder.journal().as_ref();
     let mut case = Case { stored: true, ..Case::default() };
-    each_record(desk, name, (1, state.seq()), |record| {
+    each_record::<Failure>(desk, name, (1, state.seq()), |record| {
         let decision = serde_json::from_str(&record.decision).map_err(|error| {
             let what = format!("decision {} of session '{name}' cannot be read: {error}", record.seq);
             Failure::from(StoreError::corrupt(what))
@@ -200,7 +200,7 @@ fn print(
     if notes.len() > 1 {
         writeln!(out, "\n{}", heading("How it came to that"))?;
         for note in notes.iter().take(TIMELINE) {
-            note.print(out)?;
+            story::print(note, out)?;
         }
         if notes.len() > TIMELINE {
             writeln!(out, "  … and {} more", notes.len() - TIMELINE)?;

@@ -7,12 +7,10 @@ use crate::store;
 use crate::telling::print_next;
 use crate::words::{ago, line, moment, plural, table, typed};
 use flyball::Status;
-use flyball_journal::{Desk, Head, Which};
-use serde_json::{Value, json};
+use flyball_journal::{Head, Which};
+pub(crate) use flyball_view::heads::{DOCTORS, as_json, heads};
+use serde_json::Value;
 use std::io::Write;
-
-/// The sessions that the doctor makes and ends.
-pub(crate) const DOCTORS: &str = "flyball-doctor:";
 
 /// Runs the command.
 pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
@@ -46,30 +44,6 @@ pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
     let first = first.map_or_else(|| "SESSION".to_owned(), |head| typed(&head.session));
     print_next(&mut out, &[format!("flyball status {first}")], &args.store)?;
     Ok(Exit::Done)
-}
-
-/// The heads of several kinds together, without what the doctor has left behind.
-pub(crate) fn heads(desk: &dyn Desk, wanted: &[Which], limit: usize) -> Result<Vec<Head>, Failure> {
-    let mut all: Vec<Head> = Vec::new();
-    for which in wanted {
-        all.extend(desk.heads(*which, limit.saturating_add(HIDDEN))?);
-    }
-    let left_behind = |head: &Head| head.session.starts_with(DOCTORS) && head.glance.status == Status::Ended;
-    all.retain(|head| !left_behind(head));
-    all.sort_by_key(|head| std::cmp::Reverse(head.updated));
-    all.truncate(limit);
-    Ok(all)
-}
-
-/// How many sessions of the doctor are looked over at most.
-const HIDDEN: usize = 100;
-
-/// What is told of a session in a list, as JSON.
-pub(crate) fn as_json(head: &Head) -> Value {
-    let glance = &head.glance;
-    json!({"session": head.session, "state": glance.status, "events": head.seq, "warnings": glance.warnings,
-        "blocks": glance.blocks, "halts": glance.halts, "stopped_by": glance.stopped_by, "label": glance.label,
-        "parent": glance.parent, "started": head.started, "updated": head.updated})
 }
 
 /// The sessions as a table.

@@ -19,5 +19,7 @@ pub(crate) mod prune;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod token;
 pub(crate) mod top;

@@ -5,7 +5,7 @@ use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_out};
 use crate::recording::Recording;
-use crate::story::Tally;
+use crate::story::{self, Tally};
 use crate::words::plural;
 use flyball::{Decision, PolicySource, Preset, Session, Sessions, Verdict};
 use flyball_adapt::source::Summary;
@@ -17,7 +17,7 @@ fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -
         let events = plural(story.events, "event");
         writeln!(out, "{}  {events}, {}", paint_out(Style::Strong, name), story.state.as_str())?;
         for note in &story.notes {
-            note.print(out)?;
+            story::print(note, out)?;
         }
         if let Some(line) = sessions.get(name).and_then(progress) {
             writeln!(out, "  {line}")?;

@@ -5,10 +5,10 @@ use crate::commands::list::{self, as_json, counts, told};
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
 use crate::store;
-use crate::story::Story;
-use crate::telling::{Plan, next, print_next, whole};
+use crate::story::{self, Story};
+use crate::telling::{Plan, next, print_next, print_plan, whole};
 use crate::trend;
-use crate::whereabouts::Whereabouts;
+use crate::whereabouts::{self, Whereabouts};
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
 use flyball::{Decision, Report, State, Status, ToolUse, Verdict};
@@ -126,12 +126,12 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
         writeln!(out, "  below session {}", line(parent, 100))?;
     }
     if let Some(stands) = stands.filter(|_| report.status != Status::Ended) {
-        stands.print(&mut out, &report)?;
+        whereabouts::print(&stands, &mut out, &report)?;
     }
     print_why(&mut out, &state, &head, off)?;
     if let Some(plan) = &plan {
         writeln!(out)?;
-        plan.print(&mut out, now)?;
+        print_plan(plan, &mut out, now)?;
     }
     print_counters(&mut out, &report, &policy)?;
     print_lately(&mut out, &lately)?;
@@ -264,7 +264,7 @@ fn print_lately(out: &mut impl Write, lately: &[Decision]) -> std::io::Result<()
     let mut story = Story::default();
     lately.iter().for_each(|decision| story.take(decision));
     for note in story.notes.iter().filter(|note| note.severity.is_some()) {
-        note.print(out)?;
+        story::print(note, out)?;
     }
     Ok(())
 }

@@ -155,6 +155,12 @@ impl Recorder {
         self.source.base()
     }
 
+    /// The digest of its policy, as it is noted with every session that it decides upon.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// Where its sessions get their policy.
     #[must_use]
     pub fn source(&self) -> &PolicySource {

@@ -277,7 +277,7 @@ impl Lane {
         let waits =
             self.decision.as_ref().map(|decision| decision.state) == Some(Status::AwaitingConfirmation);
         let kind = if waits {
-            Kind::ConfirmationAnswered { text: Some(text), value: None, by: None }
+            Kind::ConfirmationAnswered { text: Some(text), value: None, by: None, digest: None }
         } else {
             Kind::UserMessage { text, origin: flyball::Origin::Human }
         };

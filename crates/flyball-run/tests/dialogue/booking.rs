@@ -82,7 +82,8 @@ fn it_answers_in_the_language_that_it_is_spoken_to() {
 fn a_button_does_as_well_as_a_word() {
     let chat = Chat::example("booking");
     chat.in_pieces(&["from Madrid to Lisbon on 2026-12-09 for 2"]);
-    let button = Kind::ConfirmationAnswered { text: None, value: Some("yes".to_owned()), by: None };
+    let button =
+        Kind::ConfirmationAnswered { text: None, value: Some("yes".to_owned()), by: None, digest: None };
     chat.record(SESSION, button);
     assert_eq!(chat.go(&[]), End::Done);
     assert_eq!(chat.file("bookings.csv"), "Madrid,Lisbon,2026-12-09,2\n");

@@ -157,7 +157,7 @@ impl Chat {
         let waits = self.desk().pending(SESSION).expect("the row").is_some();
         let text = text.to_owned();
         let kind = if waits {
-            Kind::ConfirmationAnswered { text: Some(text), value: None, by: None }
+            Kind::ConfirmationAnswered { text: Some(text), value: None, by: None, digest: None }
         } else {
             Kind::UserMessage { text, origin: Origin::Human }
         };

@@ -261,6 +261,9 @@ pub enum Kind {
         value: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// Which plan was shown to them; an answer to another one than the one that waits is refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
     },
     /// The agent asks a person something.
     #[serde(rename = "question.asked")]
@@ -322,7 +325,7 @@ const TYPES: [(&str, &[&str]); 24] = [
     ("completion.requested", &["request"]),
     ("gate.checked", &["request", "checks"]),
     ("confirmation.requested", &["plan", "question", "requester", "ttl_ms", "targets"]),
-    ("confirmation.answered", &["text", "value", "by"]),
+    ("confirmation.answered", &["text", "value", "by", "digest"]),
     ("question.asked", &["text"]),
     ("compaction", &[]),
     ("api.retry", &[]),

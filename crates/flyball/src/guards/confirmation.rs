@@ -123,6 +123,18 @@ impl Confirmation {
         }
     }
 
+    /// Whether an answer is about the plan that waits. One that names another plan is refused, and this one waits on.
+    fn is_about(&self, cx: &Cx<'_>, digest: Option<&str>, said: &str, trips: &mut Trips) -> bool {
+        let same = !self.awaits() || digest.is_none_or(|digest| digest == self.digest);
+        if !same {
+            let what = "the answer was given to another plan than the one that waits";
+            let draft = self.draft(cx, "confirmation_refused", Severity::Block, what);
+            self.say(cx, &Text::Replaced, Some(said), trips);
+            trips.add(cx.limits.confirmation.mode, draft);
+        }
+        same
+    }
+
     fn answered(
         &mut self,
         cx: &Cx<'_>,
@@ -324,14 +336,11 @@ impl Guard for Confirmation {
                     (question.as_deref().filter(|text| !text.trim().is_empty()), requester.as_deref());
                 self.put(cx, plan, &Asked { question, requester, ttl_ms: *ttl_ms, targets }, trips);
             }
-            Kind::ConfirmationAnswered { text, value, by } => {
-                self.answered(
-                    cx,
-                    text.as_deref().or(value.as_deref()).unwrap_or(""),
-                    value.as_deref(),
-                    by.as_deref(),
-                    trips,
-                );
+            Kind::ConfirmationAnswered { text, value, by, digest } => {
+                let said = text.as_deref().or(value.as_deref()).unwrap_or("");
+                if self.is_about(cx, digest.as_deref(), said, trips) {
+                    self.answered(cx, said, value.as_deref(), by.as_deref(), trips);
+                }
             }
             Kind::UserMessage { text, origin: Origin::Human } => self.interrupted(cx, text, trips),
             Kind::ToolRequested { .. } | Kind::ToolFinished { .. } => self.follow(cx),

@@ -65,6 +65,11 @@ fn must_trip() -> Vec<Case> {
             [trips("confirmation", "confirmation_refused", Block).at(3).state(Status::AwaitingConfirmation)],
         ),
         case(
+            "a yes to another plan than the one that waits",
+            asked().event("confirmation.answered", json!({"value": "yes", "digest": "0123"})),
+            [trips("confirmation", "confirmation_refused", Block).at(3).state(Status::AwaitingConfirmation)],
+        ),
+        case(
             "a step of a plan that was dropped for a new request has no yes",
             asked().human("Show me the list of tasks.").ask("delete_task", json!({"id": "t1"})),
             [trips("confirmation", "confirmation_refused", Block).at(4).state(Status::Running)],

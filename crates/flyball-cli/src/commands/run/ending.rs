@@ -208,7 +208,7 @@ impl Ending<'_> {
             return Ok(self.waits(vec![line(question, 2_000)], &[(send, "answer it")]));
         };
         let mut shown = Vec::new();
-        plan.print(&mut shown, desk.now()?)?;
+        crate::telling::print_plan(&plan, &mut shown, desk.now()?)?;
         let shown = String::from_utf8_lossy(&shown).lines().map(str::to_owned).collect();
         let mut commands: Vec<(String, &str)> = crate::telling::next(desk, name, state, Some(&plan))?
             .iter()

@@ -19,15 +19,15 @@ use crate::load;
 use crate::store;
 use crate::workflow;
 use ending::Ending;
+use flyball::PolicySource;
 use flyball::policy::JournalPolicy;
-use flyball::{Event, PolicySource};
 use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Which};
 use flyball_run::engine::{Book, CutOff, End, Run, Surroundings};
 use flyball_run::process::Cancel;
 use flyball_run::workflow::Plan;
 use flyball_run::workflow::spec::Workspace;
+use flyball_view::whereabouts::file_of;
 use lines::Lines;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -242,14 +242,6 @@ fn source(plan: &Plan, args: &PolicyArgs) -> Result<PolicySource, Failure> {
     // A run is taken up again from its events: they are kept whole.
     let journal = JournalPolicy { payload: None, ..source.base().journal.clone() };
     Ok(source.with_journal(&journal))
-}
-
-/// The workflow file that a session was started from.
-pub(crate) fn file_of(desk: &dyn Desk, session: &str) -> Result<Option<PathBuf>, Failure> {
-    let first = desk.records(session, 1, 1)?.pop();
-    let event = first.and_then(|record| Event::from_json(&record.text).ok());
-    let file = event.and_then(|event| event.extra.get("file").and_then(Value::as_str).map(PathBuf::from));
-    Ok(file)
 }
 
 fn free_name(desk: &dyn Desk, name: &str) -> Result<String, Failure> {

@@ -6,7 +6,7 @@ use flyball::Report;
 const SHOWN: usize = 8;
 
 /// One signal with its values, the newest last.
-pub(crate) fn told(signal: &str, values: &[i64]) -> String {
+pub fn told(signal: &str, values: &[i64]) -> String {
     let name = if signal == "tests" { "failing tests" } else { signal };
     let left_out = values.len().saturating_sub(SHOWN);
     let mut shown: Vec<String> = if left_out > 0 { vec!["…".to_owned()] } else { Vec::new() };
@@ -15,14 +15,14 @@ pub(crate) fn told(signal: &str, values: &[i64]) -> String {
 }
 
 /// All signals that were measured as numbers; the tests come first, because they say most.
-pub(crate) fn all(report: &Report) -> Vec<String> {
+pub fn all(report: &Report) -> Vec<String> {
     let mut measured: Vec<_> = report.trends.iter().filter(|(_, values)| !values.is_empty()).collect();
     measured.sort_by_key(|(name, _)| *name != "tests");
     measured.into_iter().map(|(name, values)| told(name, values)).collect()
 }
 
 /// The signal that says most.
-pub(crate) fn first(report: &Report) -> Option<String> {
+pub fn first(report: &Report) -> Option<String> {
     all(report).into_iter().next()
 }
 

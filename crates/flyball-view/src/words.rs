@@ -13,7 +13,7 @@ const UNITS: [(u64, char, &str); 5] = [
 ];
 
 /// A span of time in its largest fitting unit: `3 minutes`.
-pub(crate) fn span(ms: u64) -> String {
+pub fn span(ms: u64) -> String {
     for (unit, letter, word) in UNITS {
         // Weeks are for typing; people read days.
         if letter != 'w' && ms >= unit {
@@ -24,7 +24,7 @@ pub(crate) fn span(ms: u64) -> String {
 }
 
 /// A span of time in as few letters as a column has room for: `7s`, `5m`, `2h`, `3d`.
-pub(crate) fn brief(ms: u64) -> String {
+pub fn brief(ms: u64) -> String {
     for (unit, letter, _) in UNITS {
         if letter != 'w' && ms >= unit {
             return format!("{}{letter}", ms / unit);
@@ -34,19 +34,19 @@ pub(crate) fn brief(ms: u64) -> String {
 }
 
 /// A span of time as a clock counts it: `0:07`, `12:30`, `4:00:00`.
-pub(crate) fn counted(ms: u64) -> String {
+pub fn counted(ms: u64) -> String {
     let seconds = ms / 1000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
 /// How long a step took: `0.4s`, `12.0s`, then as a clock counts it.
-pub(crate) fn took(ms: u64) -> String {
+pub fn took(ms: u64) -> String {
     if ms < 60_000 { format!("{}.{}s", ms / 1000, ms % 1000 / 100) } else { counted(ms) }
 }
 
 /// How long ago something was, or how far ahead it lies.
-pub(crate) fn ago(at: u64, now: u64) -> String {
+pub fn ago(at: u64, now: u64) -> String {
     if at > now.saturating_add(2000) {
         return format!("in {}", span(at - now));
     }
@@ -57,13 +57,13 @@ pub(crate) fn ago(at: u64, now: u64) -> String {
 }
 
 /// A moment in UTC: `2025-10-11 12:40:05 UTC`.
-pub(crate) fn moment(at: u64) -> String {
+pub fn moment(at: u64) -> String {
     let time = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
     time.map_or_else(|| "at no time".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 /// Reads an age: `30d`, `12h`, `90m`, `45s`, `2w`.
-pub(crate) fn age(text: &str) -> Option<u64> {
+pub fn age(text: &str) -> Option<u64> {
     let text = text.trim();
     let unit = text.chars().next_back()?;
     let (unit, ..) = UNITS.into_iter().find(|(_, letter, _)| *letter == unit)?;
@@ -75,17 +75,17 @@ pub(crate) fn age(text: &str) -> Option<u64> {
 }
 
 /// A number and its noun.
-pub(crate) fn plural(count: u64, word: &str) -> String {
+pub fn plural(count: u64, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 
 /// Money from millionths of a dollar.
-pub(crate) fn dollars(micro: u64) -> String {
+pub fn dollars(micro: u64) -> String {
     format!("${}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100)
 }
 
 /// One line, cut to a readable length, without characters that could play tricks on a terminal.
-pub(crate) fn line(text: &str, most: usize) -> String {
+pub fn line(text: &str, most: usize) -> String {
     let mut line: String = text.chars().map(|c| if tricky(c) { ' ' } else { c }).take(most).collect();
     if text.chars().nth(most).is_some() {
         line.push('…');
@@ -99,7 +99,7 @@ fn tricky(c: char) -> bool {
 }
 
 /// What a program printed, one line of it: without colours and without what a carriage return has wiped out.
-pub(crate) fn printed(text: &str, most: usize) -> String {
+pub fn printed(text: &str, most: usize) -> String {
     let shown = text.trim_end_matches(['\r', '\n']).rsplit('\r').next().unwrap_or_default();
     let mut plain = String::with_capacity(shown.len());
     let mut chars = shown.chars().peekable();
@@ -115,12 +115,12 @@ pub(crate) fn printed(text: &str, most: usize) -> String {
 }
 
 /// How many columns of a terminal a text takes.
-pub(crate) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.width()
 }
 
 /// A text cut so that it takes no more columns of a terminal than this.
-pub(crate) fn fitted(text: &str, most: usize) -> String {
+pub fn fitted(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }
@@ -141,7 +141,7 @@ pub(crate) fn fitted(text: &str, most: usize) -> String {
 }
 
 /// The end of a text, if it takes more columns of a terminal than this.
-pub(crate) fn ending(text: &str, most: usize) -> String {
+pub fn ending(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }
@@ -157,7 +157,7 @@ pub(crate) fn ending(text: &str, most: usize) -> String {
 }
 
 /// A name as it must be typed in a shell.
-pub(crate) fn typed(name: &str) -> String {
+pub fn typed(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
         return name.to_owned();
@@ -166,7 +166,7 @@ pub(crate) fn typed(name: &str) -> String {
 }
 
 /// Rows with a heading, each column as wide as its widest entry; the last one is not filled up.
-pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+pub fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let width = columns;
     let mut widths: Vec<usize> = heading.iter().map(|text| width(text)).collect();
     for row in rows {

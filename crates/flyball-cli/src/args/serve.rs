@@ -1,0 +1,100 @@
+//! The arguments of the server and of its keys.
+
+use super::{PolicyArgs, StoreArgs};
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// `flyball serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 is any free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
+    pub(crate) listen: SocketAddr,
+    /// Listen on the socket only.
+    #[arg(long)]
+    pub(crate) no_tcp: bool,
+    /// The socket. Without it: flyball.sock beside the store's file, or in the folder of the user's runtime files.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Listen on the address only.
+    #[arg(long, conflicts_with = "socket")]
+    pub(crate) no_socket: bool,
+    /// A name under which the server may be asked, beside those of this machine; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// How many events may wait for the store; whoever comes then is told to come again.
+    #[arg(long, value_name = "EVENTS", default_value_t = 1024)]
+    pub(crate) queue: usize,
+    /// Users who report on the socket without a key, beside the server's own; may be given several times.
+    #[arg(long, value_name = "UID")]
+    pub(crate) agent_uid: Vec<u32>,
+    /// Users who answer on the socket without a key.
+    #[arg(long, value_name = "UID")]
+    pub(crate) operator_uid: Vec<u32>,
+    /// Users who make keys on the socket without a key.
+    #[arg(long, value_name = "UID")]
+    pub(crate) admin_uid: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+}
+
+/// `flyball token`.
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) what: TokenAct,
+}
+
+/// What can be done with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenAct {
+    /// Make a key; its secret is shown this once.
+    Create {
+        /// Whose it is: it is noted with everything that is done with it.
+        name: String,
+        /// What it is good for.
+        #[arg(long, value_enum)]
+        role: Role,
+        /// Only for sessions whose names begin with this.
+        #[arg(long, value_name = "PREFIX")]
+        sessions: Option<String>,
+        /// How long it is good for: 30d, 12h, 90m. Without it: until it is taken back.
+        #[arg(long, value_name = "AGE")]
+        expires: Option<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the keys, without their secrets.
+    List {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a key back.
+    Revoke {
+        /// Its id, as `flyball token list` shows it.
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// The roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Reports and asks; never answers in a person's place.
+    Agent,
+    /// A person who answers, releases and stops.
+    Operator,
+    /// Makes keys.
+    Admin,
+}

@@ -1,0 +1,94 @@
+//! `flyball serve`: the interface and the dashboard.
+
+use crate::args::Serve;
+use crate::clock;
+use crate::commands::proxy::bind;
+use crate::fail::{Exit, Failure};
+use crate::load;
+use crate::store;
+use flyball::Preset;
+use flyball_journal::{Address, Recorder, RecorderOptions};
+use flyball_serve::{Keys, Listen, Role, Setting, Uids};
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Who the link of the first start lets in.
+const FIRST: &str = "first operator";
+
+/// Runs the command until it is told to stop.
+pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
+    let source = load::source(&args.policy, Preset::Agent)?;
+    let address = store::address(&args.store)?;
+    let recorder = Arc::new(Recorder::new(address.open()?, source, RecorderOptions::default()));
+    let tcp = if args.no_tcp { None } else { Some(bind(args.listen)?) };
+    let socket = match args.no_socket {
+        true => None,
+        false => {
+            socket_path(args, &address).map(|path| Ok::<_, Failure>((listen_at(&path)?, path))).transpose()?
+        }
+    };
+    let here = tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
+    let place = here.map(|here| format!("http://{here}"));
+    tell(place.as_deref(), socket.as_ref().map(|(_, path)| path.as_path()), &recorder)?;
+    let setting = Setting {
+        recorder,
+        clock: clock::now,
+        queue: args.queue.max(1),
+        hosts: args.host.clone(),
+        uids: Uids {
+            agents: args.agent_uid.clone(),
+            operators: args.operator_uid.clone(),
+            admins: args.admin_uid.clone(),
+        },
+    };
+    flyball_serve::serve(setting, Listen { tcp, socket })?;
+    Ok(Exit::Done)
+}
+
+/// Where the socket goes: as said, beside the store's file, or among the user's runtime files.
+fn socket_path(args: &Serve, address: &Address) -> Option<PathBuf> {
+    if let Some(path) = &args.socket {
+        return Some(path.clone());
+    }
+    match address {
+        Address::File(path) | Address::Project(path) => Some(path.with_file_name("flyball.sock")),
+        _ => std::env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("flyball.sock")),
+    }
+}
+
+/// Takes a socket: one that nobody listens at is replaced, and only this user may use it.
+fn listen_at(path: &Path) -> Result<UnixListener, Failure> {
+    let wrong = |error: std::io::Error| {
+        let advice = "choose another place with --socket, or none with --no-socket";
+        Failure::new("cannot_listen", path.display().to_string(), error.to_string(), advice)
+    };
+    if path.exists() && UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path).map_err(wrong)?;
+    }
+    let listener = UnixListener::bind(path).map_err(wrong)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(wrong)?;
+    Ok(listener)
+}
+
+/// Says where it listens, and how a person gets in.
+fn tell(place: Option<&str>, socket: Option<&Path>, recorder: &Recorder) -> Result<(), Failure> {
+    let mut err = std::io::stderr().lock();
+    // If stderr is gone there is nobody left to tell.
+    let at = place.map(str::to_owned).into_iter().chain(socket.map(|path| path.display().to_string()));
+    let at = at.collect::<Vec<_>>().join(" and ");
+    let _ = writeln!(err, "flyball serve: {at}, recorded in {}", recorder.journal().address());
+    let keys = Keys::new(Arc::clone(recorder.journal()));
+    let people = keys.list()?.iter().any(|(_, key)| key.role >= Role::Operator);
+    if let Some(place) = place {
+        if !people || err.is_terminal() {
+            let word = keys.link(FIRST)?;
+            let _ = writeln!(err, "  to look around:   {place}/login?link={word} (once, within ten minutes)");
+        }
+        let _ = writeln!(err, "  keys for agents:  flyball token create NAME --role agent");
+        let _ = writeln!(err, "  keys for people:  flyball token create NAME --role operator");
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The routes: each with the role that it needs, in one table that the tests and the document are made from.
+
+use crate::api;
+use crate::office::Shared;
+use crate::problem::Problem;
+use crate::who::{self, Role};
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Components, InfoBuilder, OpenApi};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+/// A route and who may use it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Door {
+    /// The path, with its variable parts in braces.
+    pub path: String,
+    /// `GET`, `POST` and so on.
+    pub method: String,
+    /// The least role; `None` is open to everybody.
+    pub needs: Option<Role>,
+}
+
+/// The routes while they are put together.
+pub(crate) struct Doors {
+    router: OpenApiRouter<Shared>,
+    pages: Router<Shared>,
+    table: Vec<Door>,
+}
+
+impl Doors {
+    /// Adds a route of the interface: it stands in the document, with its role.
+    pub(crate) fn api(mut self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
+        let (schemas, mut paths, methods) = route;
+        for (path, item) in &mut paths.paths {
+            for (method, operation) in operations(item) {
+                self.table.push(Door { path: path.clone(), method: method.to_owned(), needs });
+                operation.security =
+                    Some(needs.map(|_| SecurityRequirement::new("key", [""; 0])).into_iter().collect());
+            }
+        }
+        self.router = self.router.routes((schemas, paths, guarded(needs, methods)));
+        self
+    }
+
+    /// Adds a page for people: it stands in the table, and not in the document.
+    pub(crate) fn page(
+        mut self,
+        needs: Option<Role>,
+        path: &str,
+        methods: &[&str],
+        route: MethodRouter<Shared>,
+    ) -> Self {
+        let doors =
+            methods.iter().map(|method| Door { path: path.to_owned(), method: (*method).to_owned(), needs });
+        self.table.extend(doors);
+        self.pages = self.pages.route(path, guarded(needs, route));
+        self
+    }
+}
+
+fn guarded(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    let Some(needs) = needs else { return route };
+    route.layer(from_fn(move |request: Request, next: Next| async move {
+        match who::allow(needs, &request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    }))
+}
+
+fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
+    let all = [
+        ("GET", &mut item.get),
+        ("POST", &mut item.post),
+        ("PUT", &mut item.put),
+        ("DELETE", &mut item.delete),
+        ("PATCH", &mut item.patch),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))).collect()
+}
+
+/// All routes.
+fn all() -> Doors {
+    let empty = Doors { router: OpenApiRouter::new(), pages: Router::new(), table: Vec::new() };
+    api::add(empty)
+}
+
+/// The router that serves them.
+pub(crate) fn router(office: Shared) -> Router {
+    let Doors { router, pages, .. } = all();
+    let (api, _) = router.split_for_parts();
+    api.merge(pages)
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .layer(from_fn_with_state(office.clone(), who::let_in))
+        .with_state(office)
+}
+
+async fn nowhere(request: Request) -> Response {
+    if let Err(problem) = who::allow(Role::Agent, &request) {
+        return problem.into_response();
+    }
+    let what = "there is nothing at this address";
+    Problem::new(StatusCode::NOT_FOUND, "no_such_path", what, "GET /v1/openapi.json has all addresses")
+        .into_response()
+}
+
+async fn not_so(request: Request) -> Response {
+    if let Err(problem) = who::allow(Role::Agent, &request) {
+        return problem.into_response();
+    }
+    let what = format!("{} is not possible here", request.method());
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "no_such_method",
+        what,
+        "GET /v1/openapi.json has all methods",
+    )
+    .into_response()
+}
+
+/// The table of all routes: path, method, and who may.
+#[must_use]
+pub fn doors() -> Vec<Door> {
+    let mut table = all().table;
+    table.sort();
+    table
+}
+
+/// The document that describes the interface, as OpenAPI 3.1.
+#[must_use]
+pub fn openapi() -> OpenApi {
+    let (_, mut document) = all().router.split_for_parts();
+    let info = InfoBuilder::new().title("Flyball").version("1").description(Some(
+        "The governor for AI agents: events in, decisions out, and a person's word when one is needed.",
+    ));
+    document.info = info.build();
+    let key = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_with(Components::new).add_security_scheme("key", key);
+    document
+}

@@ -1,0 +1,141 @@
+//! Where events wait for the store: a bounded line, and threads that commit for everybody who waits.
+//!
+//! Whoever finds the line full is refused at once and told when to come again: a caller that waits for ever helps
+//! nobody. What was let in is always answered.
+
+use crate::problem::Problem;
+use flyball_journal::{Answer, Incoming, Recorder};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+/// How many events are committed together at most.
+const TOGETHER: usize = 256;
+/// How many threads commit, where more than one may write at a time.
+const COMMITTERS: usize = 8;
+
+/// Events of one request, and who waits for the answers.
+struct Waiting {
+    events: Vec<Incoming>,
+    answers: oneshot::Sender<Vec<Answer>>,
+    /// Their places in the line.
+    _places: OwnedSemaphorePermit,
+}
+
+/// The line.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    line: mpsc::UnboundedSender<Waiting>,
+    places: Arc<Semaphore>,
+    length: usize,
+    /// Grows with every commit, so that others may look for what is new.
+    stirred: Arc<watch::Sender<u64>>,
+}
+
+/// The threads that commit; they end when the line is closed and empty.
+#[derive(Debug)]
+pub(crate) struct Committers(Vec<JoinHandle<()>>);
+
+impl Committers {
+    /// Waits until everything that was let in is answered.
+    pub(crate) fn finish(self) {
+        for thread in self.0 {
+            // One that has panicked has answered nobody; its callers were told that the outcome is unknown.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Intake {
+    /// A line with so many places, in front of a recorder.
+    pub(crate) fn open(recorder: &Arc<Recorder>, length: usize) -> (Self, Committers) {
+        let (line, waiting) = mpsc::unbounded_channel();
+        let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
+        let stirred = Arc::new(watch::Sender::new(0));
+        let count = if recorder.journal().has_one_writer() { 1 } else { COMMITTERS };
+        let threads = (0..count).map(|_| {
+            let (recorder, waiting, stirred) =
+                (Arc::clone(recorder), Arc::clone(&waiting), Arc::clone(&stirred));
+            std::thread::spawn(move || commit(&recorder, &waiting, &stirred))
+        });
+        let committers = Committers(threads.collect());
+        (Intake { line, places: Arc::new(Semaphore::new(length)), length, stirred }, committers)
+    }
+
+    /// Something was committed past the line.
+    pub(crate) fn stir(&self) {
+        self.stirred.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Whether something was committed since somebody looked; other processes are not noticed.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.stirred.subscribe()
+    }
+
+    /// How many events wait at the moment.
+    pub(crate) fn waiting(&self) -> usize {
+        self.length.saturating_sub(self.places.available_permits())
+    }
+
+    /// How many may wait.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Decides upon events, in order. When an answer is a decision, it is on the disk.
+    ///
+    /// # Errors
+    /// If there is no room for them; none was taken then.
+    pub(crate) async fn submit(&self, events: Vec<Incoming>) -> Result<Vec<Answer>, Problem> {
+        let count = u32::try_from(events.len()).map_err(|_| Problem::busy())?;
+        let places = Arc::clone(&self.places).try_acquire_many_owned(count).map_err(|_| Problem::busy())?;
+        let (answers, answered) = oneshot::channel();
+        self.line.send(Waiting { events, answers, _places: places }).map_err(|_| Problem::stopping())?;
+        // The sender is dropped without an answer only if its thread has panicked.
+        answered.await.map_err(|_| {
+            use flyball_journal::{StoreError, Trouble};
+            StoreError::new(Trouble::Unknown, "the writer of this event was lost").into()
+        })
+    }
+
+    /// Decides upon one event.
+    ///
+    /// # Errors
+    /// If it was not taken.
+    pub(crate) async fn submit_one(&self, event: Incoming) -> Result<flyball::Decision, Problem> {
+        let answer = self.submit(vec![event]).await?.pop();
+        answer.ok_or_else(Problem::busy)?.map_err(Problem::from)
+    }
+}
+
+/// Commits for everybody who waits, until the line is closed.
+fn commit(
+    recorder: &Recorder,
+    line: &tokio::sync::Mutex<mpsc::UnboundedReceiver<Waiting>>,
+    stirred: &watch::Sender<u64>,
+) {
+    loop {
+        let mut group = Vec::new();
+        {
+            let mut line = line.blocking_lock();
+            let Some(first) = line.blocking_recv() else { return };
+            let mut count = first.events.len();
+            group.push(first);
+            while count < TOGETHER
+                && let Ok(next) = line.try_recv()
+            {
+                count += next.events.len();
+                group.push(next);
+            }
+        }
+        let counts: Vec<usize> = group.iter().map(|waiting| waiting.events.len()).collect();
+        let events = group.iter_mut().flat_map(|waiting| std::mem::take(&mut waiting.events)).collect();
+        let mut answers = recorder.submit_all(events).into_iter();
+        for (Waiting { answers: caller, .. }, count) in group.into_iter().zip(counts) {
+            let own = answers.by_ref().take(count).collect();
+            // A caller that went away is answered by the store when it comes again.
+            let _ = caller.send(own);
+        }
+        stirred.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}

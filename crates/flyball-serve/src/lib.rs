@@ -1,0 +1,19 @@
+//! One service that any language can ask, and one page where a person sees what is stuck, why, and lets it go on.
+//!
+//! A request comes in through [`serve`], is let in by `who`, and ends at a handler of `api` or `page`; every event goes
+//! through the [`Office`]'s intake into the recorder. Nothing is decided here: the governor does that, and what was
+//! acknowledged is on the disk.
+
+mod api;
+mod doors;
+mod intake;
+mod office;
+mod problem;
+mod serve;
+mod who;
+
+pub use doors::{Door, doors, openapi};
+pub use office::{Office, Setting};
+pub use problem::Problem;
+pub use serve::{Listen, serve};
+pub use who::{Key, Keys, NewKey, Role, Uids};

@@ -1,0 +1,165 @@
+//! What all handlers share: the recorder, the line in front of it, and who is who.
+
+use crate::intake::{Committers, Intake};
+use crate::problem::Problem;
+use crate::who::{Hosts, Keys, Uids};
+use axum::http::StatusCode;
+use flyball::policy::Policy;
+use flyball::{Decision, Error, PolicySource, State};
+use flyball_journal::{Desk, Door, Incoming, Recorder, RecorderOptions};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// How many requests may read the store at the same time.
+const READERS: usize = 16;
+/// How many more may wait for their turn.
+const READERS_WAITING: usize = 256;
+
+/// What the command hands over.
+pub struct Setting {
+    /// Decides and records.
+    pub recorder: Arc<Recorder>,
+    /// What time it is, in milliseconds since 1970.
+    pub clock: fn() -> Option<u64>,
+    /// How many events may wait for the store.
+    pub queue: usize,
+    /// Names under which the server may be asked, beside the names of this machine: a guard against pages that
+    /// point a name of theirs here.
+    pub hosts: Vec<String>,
+    /// Who is who on the socket.
+    pub uids: Uids,
+}
+
+/// What all handlers share.
+pub struct Office {
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) door: Door,
+    pub(crate) clock: fn() -> Option<u64>,
+    pub(crate) intake: Intake,
+    pub(crate) keys: Keys,
+    pub(crate) hosts: Hosts,
+    pub(crate) uids: Uids,
+    readers: Arc<Semaphore>,
+    readers_waiting: Arc<Semaphore>,
+}
+
+/// The office as handlers get it.
+pub(crate) type Shared = Arc<Office>;
+
+impl Office {
+    /// Opens the office.
+    ///
+    /// # Errors
+    /// If the policy cannot be used.
+    pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers), Error> {
+        let Setting { recorder, clock, queue, hosts, uids } = setting;
+        let door = Door::new(&recorder.policy().journal)?;
+        let (intake, committers) = Intake::open(&recorder, queue);
+        let keys = Keys::new(Arc::clone(recorder.journal()));
+        let office = Office {
+            door,
+            clock,
+            intake,
+            keys,
+            hosts: Hosts::new(hosts),
+            uids,
+            recorder,
+            readers: Arc::new(Semaphore::new(READERS)),
+            readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),
+        };
+        Ok((Arc::new(office), committers))
+    }
+
+    /// What time it is, in milliseconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)().unwrap_or_default()
+    }
+
+    /// Reads the store in a thread of its own, so that nobody else waits for the disk.
+    ///
+    /// # Errors
+    /// If there are too many who read, or reading fails.
+    pub(crate) async fn look<T: Send + 'static, E: Into<Problem> + Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Office) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let waits = Arc::clone(&self.readers_waiting).try_acquire_owned().map_err(|_| Problem::busy())?;
+        let turn = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Problem::stopping())?;
+        let office = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _held = (waits, turn);
+            work(&office)
+        });
+        match done.await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => {
+                let what = "the request failed inside the server";
+                Err(Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal",
+                    what,
+                    "look at the server's log",
+                ))
+            }
+        }
+    }
+
+    /// The store, for people who look around.
+    pub(crate) fn desk(&self) -> &dyn Desk {
+        self.recorder.journal().as_ref()
+    }
+
+    /// Reads an event as it came, and notes who sent it: `principal` is ours, and whoever sends one is refused.
+    ///
+    /// # Errors
+    /// If it is no event.
+    pub(crate) fn read(&self, text: &str, principal: &str) -> Result<Incoming, Problem> {
+        let Some(rest) = text.trim_start().strip_prefix('{') else {
+            // The parser says what is wrong with it.
+            return Ok(self.door.read(text, (self.clock)())?);
+        };
+        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+        let whole = format!("{{\"principal\":{}{comma}{rest}", Value::from(principal));
+        Ok(self.door.read(&whole, (self.clock)())?)
+    }
+
+    /// A recorder under the policy that a session was last decided under: a person's word must not change the rules.
+    ///
+    /// # Errors
+    /// If there is no such session, or it cannot be read.
+    pub(crate) fn under(&self, session: &str) -> Result<Arc<Recorder>, Problem> {
+        let desk = self.recorder.journal();
+        let loaded = desk.load(session)?.filter(|loaded| loaded.head.seq > 0);
+        let head = loaded.ok_or_else(|| Problem::unknown_session(session))?.head;
+        if head.policy == self.recorder.digest() {
+            return Ok(Arc::clone(&self.recorder));
+        }
+        let Some(text) = desk.policy(&head.policy)? else { return Ok(Arc::clone(&self.recorder)) };
+        let kept = PolicySource::from_json(&text)?.with_journal(&self.recorder.policy().journal);
+        Ok(Arc::new(Recorder::new(Arc::clone(desk), kept, RecorderOptions::default())))
+    }
+
+    /// A session's state, and the policy that it is under.
+    ///
+    /// # Errors
+    /// If there is no such session, or it cannot be read.
+    pub(crate) fn session(&self, name: &str) -> Result<(State, Policy), Problem> {
+        self.under(name)?.session(name)?.ok_or_else(|| Problem::unknown_session(name))
+    }
+
+    /// Decides upon a person's act in a session that is there. `event` names the session.
+    ///
+    /// # Errors
+    /// If there is no such session, or it was not taken.
+    pub(crate) async fn act(self: &Arc<Self>, event: &Value, principal: &str) -> Result<Decision, Problem> {
+        let incoming = self.read(&event.to_string(), principal)?;
+        let decision = self.look(move |office| {
+            let recorder = office.under(&incoming.event.session)?;
+            recorder.submit(incoming).map_err(Problem::from)
+        });
+        let decision = decision.await?;
+        self.intake.stir();
+        Ok(decision)
+    }
+}

@@ -1,0 +1,272 @@
+//! Keys: made once, shown once, kept only as a digest; and logins, which are keys that a browser holds for a while.
+
+use super::{Principal, Role, Via};
+use axum::http::{HeaderMap, header};
+use flyball_journal::{Desk, If, Note, StoreError, Trouble};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What every key begins with, so that people and scanners know it when they see it.
+pub(crate) const PREFIX: &str = "flyball_";
+/// The name of the cookie.
+pub(crate) const COOKIE: &str = "flyball_login";
+/// How long a login holds, in milliseconds.
+const LOGIN_MS: u64 = 12 * 60 * 60 * 1000;
+/// How long the link of a first start holds, in milliseconds.
+const LINK_MS: u64 = 10 * 60 * 1000;
+/// How long a key that was found is believed without asking the store again. Taking a key back takes as long.
+const BELIEVED: Duration = Duration::from_secs(2);
+/// How many keys are remembered.
+const REMEMBERED: usize = 4_096;
+/// Where keys, logins and links are kept.
+const KEYS: &str = "keys";
+const LOGINS: &str = "logins";
+const LINKS: &str = "links";
+
+/// A key as it is kept: not the secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Key {
+    /// Whose it is; recorded with everything that is done with it.
+    pub name: String,
+    /// What it is good for.
+    pub role: Role,
+    /// Only sessions whose names begin with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<String>,
+    /// When it was made, in milliseconds since 1970.
+    pub created: u64,
+    /// When it ends, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+}
+
+/// A key that was just made: the only time that its secret is seen.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct NewKey {
+    /// What is sent as `Authorization: Bearer …`.
+    pub secret: String,
+    /// The short name under which it can be taken back.
+    pub id: String,
+    /// The key.
+    #[serde(flatten)]
+    pub key: Key,
+}
+
+impl Key {
+    pub(crate) fn into_principal(self, via: Via) -> Principal {
+        Principal { name: self.name, role: self.role, sessions: self.sessions, via }
+    }
+}
+
+/// A login as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Login {
+    key: Key,
+    word: String,
+}
+
+/// The keys of a store.
+pub struct Keys {
+    desk: Arc<dyn Desk>,
+    found: Mutex<BTreeMap<String, (Key, Instant)>>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+impl Keys {
+    /// The keys of a store.
+    #[must_use]
+    pub fn new(desk: Arc<dyn Desk>) -> Self {
+        Keys { desk, found: Mutex::default() }
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// If it cannot be kept, or there is no randomness to be had.
+    pub fn create(
+        &self,
+        name: &str,
+        role: Role,
+        sessions: Option<String>,
+        ttl_ms: Option<u64>,
+    ) -> Result<NewKey, StoreError> {
+        let created = self.desk.now()?;
+        let expires = ttl_ms.map(|ttl| created.saturating_add(ttl));
+        let key = Key { name: name.to_owned(), role, sessions, created, expires };
+        let secret = format!("{PREFIX}{}_{}", role.as_str(), random()?);
+        let digest = digest(&secret);
+        let note = note(KEYS, &digest, &key, expires)?;
+        if !self.desk.put(&note, If::New)? {
+            return Err(StoreError::new(Trouble::Io, "a key with this secret is there already"));
+        }
+        Ok(NewKey { secret, id: short(&digest), key })
+    }
+
+    /// All keys that are valid, with their short names.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn list(&self) -> Result<Vec<(String, Key)>, StoreError> {
+        let mut all = Vec::new();
+        let mut after = String::new();
+        loop {
+            let some = self.desk.notes(KEYS, &after, 500)?;
+            let Some(last) = some.last() else { break };
+            after.clone_from(&last.key);
+            for note in &some {
+                all.push((short(&note.key), read(note)?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes a key back by its short name, and with it the logins that were made with it. `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn revoke(&self, id: &str) -> Result<Option<Key>, StoreError> {
+        let mut after = String::new();
+        loop {
+            let some = self.desk.notes(KEYS, &after, 500)?;
+            let Some(last) = some.last() else { return Ok(None) };
+            after.clone_from(&last.key);
+            if let Some(found) = some.iter().find(|note| short(&note.key) == id) {
+                self.lock().clear();
+                return self.desk.take(KEYS, &found.key)?.map(|note| read(&note)).transpose();
+            }
+        }
+    }
+
+    /// The key with a secret.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn find(&self, secret: &str) -> Result<Option<Key>, StoreError> {
+        if !secret.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        // The digest is what is looked up and compared, so the time that it takes says nothing about the secret.
+        self.believed(KEYS, &digest(secret), |note| read::<Key>(note))
+    }
+
+    /// The key behind a login, and the word that its forms must bring along.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn login(&self, cookie: &str) -> Result<Option<(Key, String)>, StoreError> {
+        let Some(note) = self.desk.note(LOGINS, &digest(cookie))? else { return Ok(None) };
+        let Login { key, word } = read(&note)?;
+        Ok(Some((key, word)))
+    }
+
+    /// Lets a browser in with a secret, or with the link of the first start; gives the cookie. `None` if neither is
+    /// known.
+    ///
+    /// # Errors
+    /// If it cannot be kept.
+    pub(crate) fn log_in(&self, secret: &str) -> Result<Option<String>, StoreError> {
+        let key = match self.find(secret)? {
+            Some(key) => key,
+            None => match self.desk.take(LINKS, &digest(secret))? {
+                Some(note) => read(&note)?,
+                None => return Ok(None),
+            },
+        };
+        let (cookie, word) = (random()?, random()?);
+        let until = self.desk.now()?.saturating_add(LOGIN_MS);
+        let until = Some(key.expires.map_or(until, |ends| ends.min(until)));
+        self.desk.put(&note(LOGINS, &digest(&cookie), &Login { key, word }, until)?, If::New)?;
+        Ok(Some(cookie))
+    }
+
+    /// Ends a login.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn log_out(&self, cookie: &str) -> Result<(), StoreError> {
+        self.desk.take(LOGINS, &digest(cookie)).map(|_| ())
+    }
+
+    /// A word that lets one browser in, once, as an operator of this name.
+    ///
+    /// # Errors
+    /// If it cannot be kept.
+    pub fn link(&self, name: &str) -> Result<String, StoreError> {
+        let now = self.desk.now()?;
+        let key =
+            Key { name: name.to_owned(), role: Role::Operator, sessions: None, created: now, expires: None };
+        let word = random()?;
+        let until = Some(now.saturating_add(LINK_MS));
+        self.desk.put(&note(LINKS, &digest(&word), &key, until)?, If::New)?;
+        Ok(word)
+    }
+
+    /// What was found a moment ago, else what the store says.
+    fn believed(
+        &self,
+        shelf: &str,
+        digest: &str,
+        read: impl FnOnce(&Note) -> Result<Key, StoreError>,
+    ) -> Result<Option<Key>, StoreError> {
+        if let Some((key, at)) = self.lock().get(digest)
+            && at.elapsed() < BELIEVED
+        {
+            return Ok(Some(key.clone()));
+        }
+        let found = self.desk.note(shelf, digest)?.as_ref().map(read).transpose()?;
+        let mut known = self.lock();
+        known.remove(digest);
+        if let Some(key) = &found {
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+            known.insert(digest.to_owned(), (key.clone(), Instant::now()));
+        }
+        Ok(found)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Key, Instant)>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The login that a browser sends along.
+pub(crate) fn login_cookie(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+}
+
+fn note(shelf: &str, key: &str, value: &impl Serialize, until: Option<u64>) -> Result<Note, StoreError> {
+    let text =
+        serde_json::to_string(value).map_err(|error| StoreError::new(Trouble::Io, error.to_string()))?;
+    Ok(Note { shelf: shelf.to_owned(), key: key.to_owned(), text, until })
+}
+
+fn read<T: for<'a> Deserialize<'a>>(note: &Note) -> Result<T, StoreError> {
+    let damaged = |error| StoreError::corrupt(format!("a note of '{}' cannot be read: {error}", note.shelf));
+    serde_json::from_str(&note.text).map_err(damaged)
+}
+
+/// 256 bits that nobody can guess.
+fn random() -> Result<String, StoreError> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| StoreError::new(Trouble::Io, format!("no randomness: {error}")))?;
+    Ok(blake3::Hash::from_bytes(bytes).to_hex().to_string())
+}
+
+fn digest(secret: &str) -> String {
+    blake3::hash(secret.as_bytes()).to_hex().to_string()
+}
+
+fn short(digest: &str) -> String {
+    digest.get(..12).unwrap_or(digest).to_owned()
+}

@@ -1,0 +1,166 @@
+//! Who may what: keys and their roles, peers on the socket, and the names under which the server may be asked.
+//!
+//! An agent reports what it does and asks whether it may; it can never say yes in a person's place. An operator is a
+//! person: they answer, release and stop. An admin makes keys. The role of a route stands beside it (`doors.rs`), and
+//! the table of all of them is tested.
+
+mod hosts;
+mod keys;
+mod peer;
+
+pub(crate) use hosts::Hosts;
+pub use keys::{Key, Keys, NewKey};
+pub(crate) use peer::Peer;
+pub use peer::Uids;
+
+use crate::office::Shared;
+use crate::problem::Problem;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+/// What somebody may do. Each may do what the ones before may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reports events and asks for decisions; never answers, releases or stops.
+    Agent,
+    /// A person: answers, releases, stops, starts workflows.
+    Operator,
+    /// Makes and takes back keys.
+    Admin,
+}
+
+impl Role {
+    /// The word as it is typed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Role::Agent => "agent",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// Somebody who was let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Principal {
+    /// The name of the key, or `uid:1000` on the socket.
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// Only sessions whose names begin with this.
+    pub(crate) sessions: Option<String>,
+    /// How they were let in.
+    pub(crate) via: Via,
+}
+
+/// How somebody was let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// With a key in the header.
+    Key,
+    /// With the cookie of a browser; forms must bring this word along.
+    Login {
+        /// What only a page of ours knows.
+        word: String,
+    },
+    /// On the socket, by the user that they are.
+    Peer,
+}
+
+impl Principal {
+    /// Refuses a session that is none of theirs.
+    ///
+    /// # Errors
+    /// If the key is for other sessions.
+    pub(crate) fn may_touch(&self, session: &str) -> Result<(), Problem> {
+        match &self.sessions {
+            Some(own) if !session.starts_with(own.as_str()) => {
+                let what = format!("this key is for sessions that begin with '{own}'");
+                Err(Problem::new(
+                    StatusCode::FORBIDDEN,
+                    "not_your_session",
+                    what,
+                    "use a key for this session",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Finds out who asks, and whether they may ask here at all. Whether they may do what they ask for, the route says.
+pub(crate) async fn let_in(State(office): State<Shared>, request: Request, next: Next) -> Response {
+    let (mut head, body) = request.into_parts();
+    match principal(&office, &head).await {
+        Ok(Some(principal)) => {
+            head.extensions.insert(principal);
+            next.run(Request::from_parts(head, body)).await
+        }
+        Ok(None) => next.run(Request::from_parts(head, body)).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn principal(office: &Shared, request: &Parts) -> Result<Option<Principal>, Problem> {
+    let peer = request.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp);
+    office.hosts.check(peer, request)?;
+    if let Some(bearer) = request.headers.get(header::AUTHORIZATION) {
+        let secret = bearer.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
+        let Some(secret) = secret else { return Err(unknown_key()) };
+        let found = office.look(move |office| office.keys.find(secret.trim())).await?;
+        return found.map(|key| Some(key.into_principal(Via::Key))).ok_or_else(unknown_key);
+    }
+    if let Some(cookie) = keys::login_cookie(&request.headers) {
+        let safe = matches!(request.method, Method::GET | Method::HEAD);
+        if !safe && request.headers.get(header::ORIGIN).is_none() {
+            return Err(foreign(
+                "a browser names the page that a form comes from, and this request does not",
+            ));
+        }
+        // A cookie that is void is as good as none: the page asks to log in again.
+        let found = office.look(move |office| office.keys.login(&cookie)).await?;
+        return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word })));
+    }
+    Ok(office.uids.principal(peer))
+}
+
+fn unknown_key() -> Problem {
+    let what = "the key is not known, or is no longer valid";
+    let advice = "make one with `flyball token create`, and send it as `Authorization: Bearer …`";
+    Problem::new(StatusCode::UNAUTHORIZED, "key_unknown", what, advice)
+}
+
+/// Somebody who may not ask from where they are.
+pub(crate) fn foreign(what: &str) -> Problem {
+    let advice = "ask the server by its own name; allow another one with --host";
+    Problem::new(StatusCode::FORBIDDEN, "foreign_origin", what, advice)
+}
+
+/// Refuses whoever has too small a role.
+///
+/// # Errors
+/// If they are not known, or may not.
+pub(crate) fn allow(needs: Role, request: &Request) -> Result<(), Problem> {
+    match request.extensions().get::<Principal>() {
+        None => {
+            let what = "this needs a key";
+            let advice = "make one with `flyball token create`, and send it as `Authorization: Bearer …`";
+            Err(Problem::new(StatusCode::UNAUTHORIZED, "key_missing", what, advice))
+        }
+        Some(principal) if principal.role < needs => {
+            let what = format!(
+                "this needs the role {}, and '{}' is {}",
+                needs.as_str(),
+                principal.name,
+                principal.role.as_str()
+            );
+            Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, "ask somebody who may"))
+        }
+        Some(_) => Ok(()),
+    }
+}

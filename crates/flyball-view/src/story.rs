@@ -1,0 +1,94 @@
+//! How a session went: its notable decisions in order, equal ones folded.
+
+use flyball::{Decision, Severity, Status, Verdict};
+
+/// One finding or effect, and how often it came in a row.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Note {
+    /// The number of the first event.
+    pub seq: u64,
+    /// The number of the last one.
+    pub last: u64,
+    /// How grave a finding is; an effect has none.
+    pub severity: Option<Severity>,
+    /// Who found it; empty for an effect.
+    pub guard: String,
+    /// The fine reason; empty for an effect.
+    pub reason: String,
+    /// What was found, in words.
+    pub message: String,
+    /// How often in a row.
+    pub times: u64,
+}
+
+impl Note {
+    /// Whether another note says the same, so that both are told as one.
+    fn folds(&self, other: &Note) -> bool {
+        let digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        self.severity == other.severity
+            && self.guard == other.guard
+            && self.reason == other.reason
+            && digits(&self.message) == digits(&other.message)
+    }
+}
+
+/// How one session went.
+#[derive(Debug, Default)]
+pub struct Story {
+    /// How many events there were.
+    pub events: u64,
+    /// The strictest decision.
+    pub worst: Verdict,
+    /// The state after the last event.
+    pub state: Status,
+    /// What was not simply allowed.
+    pub notes: Vec<Note>,
+}
+
+impl Story {
+    /// Takes only how it ended and how bad it was.
+    pub fn count(&mut self, decision: &Decision) {
+        self.events += 1;
+        self.worst = self.worst.max(decision.decision);
+        self.state = decision.state;
+    }
+
+    /// Takes one decision.
+    pub fn take(&mut self, decision: &Decision) {
+        self.count(decision);
+        for trip in &decision.trips {
+            self.note(Note {
+                seq: decision.seq,
+                last: decision.seq,
+                severity: Some(trip.severity),
+                guard: trip.guard.clone(),
+                reason: trip.reason.clone(),
+                message: trip.message.clone(),
+                times: 1,
+            });
+        }
+        for effect in decision.effects.iter().filter(|effect| effect.effect != "loop.halted") {
+            let detail = ["text", "label", "digest"].iter().find_map(|key| effect.fields.get(*key)?.as_str());
+            self.note(Note {
+                seq: decision.seq,
+                last: decision.seq,
+                severity: None,
+                guard: String::new(),
+                reason: String::new(),
+                message: format!("{} {}", effect.effect, detail.unwrap_or_default()).trim_end().to_owned(),
+                times: 1,
+            });
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        match self.notes.last_mut().filter(|last| last.folds(&note)) {
+            Some(last) => {
+                last.times += 1;
+                last.last = note.seq;
+                last.message = note.message;
+            }
+            None => self.notes.push(note),
+        }
+    }
+}
