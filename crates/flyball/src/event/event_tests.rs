@@ -132,7 +132,11 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
             json!({}),
             json!({"plan": [{"tool": "t", "args": {"a": 1}}], "question": "q?", "requester": "r", "ttl_ms": 5, "targets": ["x", 1]}),
         ),
-        ("confirmation.answered", json!({"text": "yes"}), json!({"text": "yes", "value": "yes", "by": "b", "digest": "d"})),
+        (
+            "confirmation.answered",
+            json!({"text": "yes"}),
+            json!({"text": "yes", "value": "yes", "by": "b", "digest": "d"}),
+        ),
         ("question.asked", json!({"text": "q"}), json!({"text": "q"})),
         ("compaction", json!({}), json!({})),
         ("api.retry", json!({}), json!({})),
