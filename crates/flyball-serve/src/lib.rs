@@ -4,6 +4,7 @@
 //! through the [`Office`]'s intake into the recorder. Nothing is decided here: the governor does that, and what was
 //! acknowledged is on the disk.
 
+mod acts;
 mod api;
 mod doors;
 mod intake;

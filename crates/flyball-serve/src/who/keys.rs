@@ -256,14 +256,15 @@ fn read<T: for<'a> Deserialize<'a>>(note: &Note) -> Result<T, StoreError> {
 }
 
 /// 256 bits that nobody can guess.
-fn random() -> Result<String, StoreError> {
+pub(crate) fn random() -> Result<String, StoreError> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes)
         .map_err(|error| StoreError::new(Trouble::Io, format!("no randomness: {error}")))?;
     Ok(blake3::Hash::from_bytes(bytes).to_hex().to_string())
 }
 
-fn digest(secret: &str) -> String {
+/// What is kept of a secret.
+pub(crate) fn digest(secret: &str) -> String {
     blake3::hash(secret.as_bytes()).to_hex().to_string()
 }
 

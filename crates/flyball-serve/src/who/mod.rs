@@ -10,6 +10,7 @@ mod peer;
 
 pub(crate) use hosts::Hosts;
 pub use keys::{Key, Keys, NewKey};
+pub(crate) use keys::{digest, random};
 pub(crate) use peer::Peer;
 pub use peer::Uids;
 
