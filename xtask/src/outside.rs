@@ -2,7 +2,7 @@
 //! must stay out of the project.
 
 use crate::run::{Done, command, root, run, run_with, say, target};
-use crate::test::Tally;
+use crate::test::{PROFILE, Tally};
 use std::path::Path;
 
 /// What recorded runs must show. The numbers were reached once and may not be lost again.
@@ -22,7 +22,7 @@ const RUNS: (&str, &str) = ("5", "200");
 pub(crate) fn check(tally: &mut Tally, long: bool) -> Vec<String> {
     let mut skipped = Vec::new();
     let beside = root().join("../shared");
-    let flyball = target().join("release/flyball").to_string_lossy().into_owned();
+    let flyball = target().join(PROFILE).join("flyball").to_string_lossy().into_owned();
     let streams = beside.join("streams/streams.py");
     let score = beside.join("trajectories/score.py");
     let paths = root().join("xtask/paths/same.py");

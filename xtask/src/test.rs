@@ -10,6 +10,8 @@ use crate::{fuzz, outside, postgres, tools, torture};
 const SMOKE_RUNS: u64 = 20_000;
 /// Histories of the determinism tests with `--long`.
 const LONG_HISTORIES: &str = "100000";
+/// The profile that everything here is built with, once.
+pub(crate) const PROFILE: &str = "ci";
 /// Kills of each example with `--long`.
 const LONG_KILLS: &str = "50";
 
@@ -64,7 +66,8 @@ fn all(long: bool) -> Tally {
         let mut command = cargo(&["test", "--release", "--package", "flyball", "--test", "determinism"]);
         command.env("FLYBALL_HISTORIES", LONG_HISTORIES);
         tally.tests("long determinism", run_command(command));
-        let mut command = cargo(&["test", "--package", "flyball-cli", "--test", "examples"]);
+        let mut command =
+            cargo(&["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "examples"]);
         command.env("FLYBALL_KILLS", LONG_KILLS);
         tally.tests("long kills", run_command(command));
     }
@@ -76,10 +79,10 @@ fn all(long: bool) -> Tally {
         Ok(()) => torture::short(&mut tally),
         Err(why) => tally.skip(format!("torture: {why}")),
     }
-    let built =
-        run_command(cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(outside::succeeded);
+    let built = run_command(cargo(&["build", "--profile", PROFILE, "--package", "flyball-cli"]))
+        .and_then(outside::succeeded);
     let usable = built.is_ok();
-    tally.step("release build", built);
+    tally.step("build", built);
     if usable {
         for why in outside::check(&mut tally, long) {
             tally.skip(why);
@@ -118,9 +121,9 @@ fn tests(tally: &mut Tally) {
     // It lives until the tests are over.
     let server = postgres::Server::start();
     let mut workspace = match tools::find("cargo-nextest") {
-        Some(_) => cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]),
+        Some(_) => cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace", "--no-fail-fast"]),
         // Without --doc's own step it would run the documentation's examples twice.
-        None => cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]),
+        None => cargo(&["test", "--profile", PROFILE, "--workspace", "--all-targets", "--no-fail-fast"]),
     };
     match &server {
         Ok(server) => {
@@ -129,7 +132,10 @@ fn tests(tally: &mut Tally) {
         Err(why) => tally.skip(format!("tests against PostgreSQL: {why}")),
     }
     tally.tests("tests", run_command(workspace));
-    tally.tests("documentation", run_command(cargo(&["test", "--doc", "--package", "flyball"])));
+    tally.tests(
+        "documentation",
+        run_command(cargo(&["test", "--doc", "--profile", PROFILE, "--package", "flyball"])),
+    );
 }
 
 /// Passed and failed tests, from the closing lines of `cargo nextest` or `cargo test`.

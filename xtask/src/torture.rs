@@ -5,22 +5,32 @@
 use crate::outside::succeeded;
 use crate::postgres::Server;
 use crate::run::{cargo, command, run as run_command, run_with, say, target};
-use crate::test::Tally;
+use crate::test::{PROFILE, Tally};
 
 /// The suites of `flyball-torture`.
 const SUITES: [&str; 6] = ["kill", "points", "power", "faults", "fence", "flips"];
 
 /// What to run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ask<'a> {
+    profile: &'a str,
     long: bool,
     only: Option<&'a str>,
     seed: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
+    const fn of(profile: &'a str) -> Self {
+        Ask { profile, long: false, only: None, seed: None }
+    }
+
+    fn build(&self) -> Result<(), String> {
+        run_command(cargo(&["build", "--profile", self.profile, "--package", "flyball-torture"]))
+            .and_then(succeeded)
+    }
+
     fn read(args: &'a [String]) -> Result<Self, String> {
-        let mut ask = Ask::default();
+        let mut ask = Ask::of("release");
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             match arg.as_str() {
@@ -40,7 +50,7 @@ impl<'a> Ask<'a> {
 
     /// Runs one suite; its lines of the table.
     fn suite(&self, name: &str, server: Option<&Server>) -> Result<(bool, Vec<String>), String> {
-        let mut torture = command(target().join("release/flyball-torture"), &[name]);
+        let mut torture = command(target().join(self.profile).join("flyball-torture"), &[name]);
         if self.long {
             torture.arg("--long");
         }
@@ -56,14 +66,10 @@ impl<'a> Ask<'a> {
     }
 }
 
-fn build() -> Result<(), String> {
-    run_command(cargo(&["build", "--release", "--package", "flyball-torture"])).and_then(succeeded)
-}
-
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let ask = Ask::read(args)?;
-    build()?;
+    ask.build()?;
     let server = Server::start();
     let mut table = Vec::new();
     let mut red = Vec::new();
@@ -84,7 +90,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 
 /// The short form, one step a suite.
 pub(crate) fn short(tally: &mut Tally) {
-    if let Err(why) = build() {
+    let ask = Ask::of(PROFILE);
+    if let Err(why) = ask.build() {
         return tally.step("torture", Err(why));
     }
     let server = Server::start();
@@ -92,7 +99,7 @@ pub(crate) fn short(tally: &mut Tally) {
         tally.skip(format!("torture on PostgreSQL: {why}"));
     }
     for name in SUITES {
-        let outcome = Ask::default().suite(name, server.as_ref().ok()).and_then(|(ok, table)| {
+        let outcome = ask.suite(name, server.as_ref().ok()).and_then(|(ok, table)| {
             table.iter().for_each(|line| say(line));
             if ok { Ok(()) } else { Err("it is red".to_owned()) }
         });
