@@ -16,7 +16,7 @@ pub(crate) use desk::{
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
-pub(crate) use serve::{Role, Serve, Token, TokenAct};
+pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flyball_adapt::source::Format;

@@ -3,14 +3,19 @@
 //! At least once, each with a key: whoever honours the key sees it exactly once. What fails is tried again later, and
 //! what fails for good is kept where a person can see it.
 
+mod email;
+mod sign;
+mod words;
+
 use crate::error::StoreError;
 use crate::journal::{Desk, Errand, Settled};
 use crate::probe::{Point, Probe};
-use flyball::policy::{Delivery, JournalPolicy, Target};
+use flyball::policy::{Delivery, JournalPolicy, Target, Webhook, WebhookFormat};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::Words;
 
 /// How long a claimed errand is nobody else's, beyond the time that it may take.
 const HOLD_MS: u64 = 30_000;
@@ -85,7 +90,12 @@ impl Courier {
         let timeout = Duration::from_millis(delivery.timeout_ms);
         let done = match &delivery.target {
             Target::Command(words) => self.run(words, errand, timeout),
-            Target::Webhook(address) => self.post(address, errand, timeout),
+            Target::Webhook(webhook) => self.post(webhook, delivery.page.as_deref(), errand, timeout),
+            Target::Email(email) => {
+                self.probe.pass(Point::InEffect);
+                let words = Words::of(errand, delivery.page.as_deref());
+                self.now().and_then(|now| email::send(email, errand, &words, now, timeout))
+            }
         };
         match done {
             Ok(()) => Settled::Done,
@@ -98,9 +108,9 @@ impl Courier {
         let (program, args) = words.split_first().ok_or("the command is empty")?;
         let mut child = Command::new(program)
             .args(args)
-            .env("FLYBALL_KEY", &errand.key)
-            .env("FLYBALL_EFFECT", &errand.effect)
-            .env("FLYBALL_SESSION", &errand.session)
+            .env("FLYBALL_KEY", variable(&errand.key))
+            .env("FLYBALL_EFFECT", variable(&errand.effect))
+            .env("FLYBALL_SESSION", variable(&errand.session))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -114,25 +124,61 @@ impl Courier {
         wait(&mut child, timeout, program)
     }
 
-    /// A webhook gets the effect as JSON, with the key as `Idempotency-Key`; any answer 2xx is done.
-    fn post(&self, address: &str, errand: &Errand, timeout: Duration) -> Result<(), String> {
+    /// A webhook gets the effect as JSON or as a message, with the key as `Idempotency-Key`, signed if there is a secret;
+    /// any answer 2xx is done.
+    fn post(
+        &self,
+        webhook: &Webhook,
+        page: Option<&str>,
+        errand: &Errand,
+        timeout: Duration,
+    ) -> Result<(), String> {
         self.probe.pass(Point::InEffect);
+        let body = match webhook.format {
+            WebhookFormat::Json => errand.payload.clone(),
+            WebhookFormat::Slack => Words::of(errand, page).slack().to_string(),
+        };
         let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(timeout)).build().into();
-        agent
-            .post(address)
+        let mut request = agent
+            .post(&webhook.address)
             .header("Content-Type", "application/json")
-            .header("Idempotency-Key", &errand.key)
-            .send(errand.payload.as_str())
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+            .header("Idempotency-Key", header_key(&errand.key));
+        if let Some(variable) = &webhook.secret_env {
+            let secret = sign::secret(variable)?;
+            request = request.header(sign::HEADER, sign::signature(&secret, self.now()? / 1000, &body));
+        }
+        request.send(body).map(|_| ()).map_err(|error| error.to_string())
     }
+
+    /// The time of the store, for what is dated.
+    fn now(&self) -> Result<u64, String> {
+        self.journal.now().map_err(|error| error.what)
+    }
+}
+
+/// A key as a header can carry it: sessions are named by strangers, in any letters. One that cannot go as it is goes as
+/// its digest; the body has it in full.
+fn header_key(key: &str) -> String {
+    if key.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return key.to_owned();
+    }
+    format!("blake3:{}", blake3::hash(key.as_bytes()).to_hex())
+}
+
+/// A text as a variable can hold it.
+fn variable(text: &str) -> String {
+    text.replace('\0', "")
 }
 
 /// The name under which a delivery is found again, whatever its place in the policy.
 pub(crate) fn sink(delivery: &Delivery) -> String {
     let target = match &delivery.target {
         Target::Command(words) => format!("command\n{}", words.join("\n")),
-        Target::Webhook(address) => format!("webhook\n{address}"),
+        Target::Webhook(Webhook { address, format: WebhookFormat::Json, .. }) => {
+            format!("webhook\n{address}")
+        }
+        Target::Webhook(Webhook { address, format: WebhookFormat::Slack, .. }) => format!("slack\n{address}"),
+        Target::Email(email) => format!("email\n{}\n{}\n{}", email.relay, email.from, email.to.join("\n")),
     };
     let digest = blake3::hash(target.as_bytes()).to_hex();
     digest.as_str().get(..16).unwrap_or_default().to_owned()

@@ -255,6 +255,19 @@ pub trait Journal: Send + Sync {
     /// If they cannot be read.
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>>;
 
+    /// The place of the newest event that [`Journal::since`] would give: whoever reads on from here gets what comes
+    /// from now on. Engines know a shorter way than to read everything.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn newest(&self) -> Result<Cursor> {
+        let mut newest = Cursor::default();
+        while let Some(last) = self.since(newest, 1_000)?.last() {
+            newest = last.cursor;
+        }
+        Ok(newest)
+    }
+
     /// Takes a session for `ttl_ms` of store time; makes it if there is none. `None` if somebody else holds it.
     ///
     /// # Errors
@@ -383,6 +396,14 @@ pub trait Desk: Journal + Shelf {
     /// # Errors
     /// If they cannot be read.
     fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>>;
+
+    /// How many errands are in a state.
+    ///
+    /// # Errors
+    /// If they cannot be counted.
+    fn errand_count(&self, state: ErrandState) -> Result<u64> {
+        Ok(self.errands(state, usize::MAX)?.len() as u64)
+    }
 
     /// Lets a dead errand wait for its next try. `false` if there is no such dead errand.
     ///

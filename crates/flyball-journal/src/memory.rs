@@ -211,6 +211,11 @@ impl Journal for Memory {
         Ok(entries.take(limit).collect())
     }
 
+    fn newest(&self) -> Result<Cursor> {
+        let position = self.all().order.iter().map(|(position, ..)| *position).max().unwrap_or_default();
+        Ok(Cursor { transaction: 0, position })
+    }
+
     fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {
         let now = self.clock();
         let mut all = self.all();

@@ -3,6 +3,7 @@
 use crate::api;
 use crate::office::Shared;
 use crate::problem::Problem;
+use crate::signals::watch;
 use crate::who::{self, Role};
 use axum::Router;
 use axum::extract::Request;
@@ -98,7 +99,9 @@ pub(crate) fn router(office: Shared) -> Router {
     api.merge(pages)
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
+        .layer(from_fn(watch::name))
         .layer(from_fn_with_state(office.clone(), who::let_in))
+        .layer(from_fn_with_state(office.clone(), watch::each))
         .with_state(office)
 }
 

@@ -4,6 +4,7 @@
 //! nobody. What was let in is always answered.
 
 use crate::problem::Problem;
+use crate::signals::Signals;
 use flyball_journal::{Answer, Incoming, Recorder};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -28,6 +29,7 @@ pub(crate) struct Intake {
     line: mpsc::UnboundedSender<Waiting>,
     places: Arc<Semaphore>,
     length: usize,
+    signals: Arc<Signals>,
     /// Grows with every commit, so that others may look for what is new.
     stirred: Arc<watch::Sender<u64>>,
 }
@@ -48,7 +50,7 @@ impl Committers {
 
 impl Intake {
     /// A line with so many places, in front of a recorder.
-    pub(crate) fn open(recorder: &Arc<Recorder>, length: usize) -> (Self, Committers) {
+    pub(crate) fn open(recorder: &Arc<Recorder>, length: usize, signals: Arc<Signals>) -> (Self, Committers) {
         let (line, waiting) = mpsc::unbounded_channel();
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         let stirred = Arc::new(watch::Sender::new(0));
@@ -59,7 +61,7 @@ impl Intake {
             std::thread::spawn(move || commit(&recorder, &waiting, &stirred))
         });
         let committers = Committers(threads.collect());
-        (Intake { line, places: Arc::new(Semaphore::new(length)), length, stirred }, committers)
+        (Intake { line, places: Arc::new(Semaphore::new(length)), length, signals, stirred }, committers)
     }
 
     /// Something was committed past the line.
@@ -89,13 +91,16 @@ impl Intake {
     pub(crate) async fn submit(&self, events: Vec<Incoming>) -> Result<Vec<Answer>, Problem> {
         let count = u32::try_from(events.len()).map_err(|_| Problem::busy())?;
         let places = Arc::clone(&self.places).try_acquire_many_owned(count).map_err(|_| Problem::busy())?;
+        let began = std::time::Instant::now();
         let (answers, answered) = oneshot::channel();
         self.line.send(Waiting { events, answers, _places: places }).map_err(|_| Problem::stopping())?;
         // The sender is dropped without an answer only if its thread has panicked.
-        answered.await.map_err(|_| {
+        let answers = answered.await.map_err(|_| {
             use flyball_journal::{StoreError, Trouble};
-            StoreError::new(Trouble::Unknown, "the writer of this event was lost").into()
-        })
+            StoreError::new(Trouble::Unknown, "the writer of this event was lost")
+        })?;
+        self.signals.decided(began.elapsed(), &answers);
+        Ok(answers)
     }
 
     /// Decides upon one event.

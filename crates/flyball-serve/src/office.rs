@@ -1,7 +1,11 @@
 //! What all handlers share: the recorder, the line in front of it, and who is who.
 
 use crate::intake::{Committers, Intake};
+use crate::live::Live;
+use crate::otlp::Collector;
 use crate::problem::Problem;
+use crate::signals::Signals;
+use crate::signals::log::{Log, LogStyle, Scribe};
 use crate::who::{Hosts, Keys, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
@@ -29,6 +33,10 @@ pub struct Setting {
     pub hosts: Vec<String>,
     /// Who is who on the socket.
     pub uids: Uids,
+    /// What is written to stderr.
+    pub log: LogStyle,
+    /// Where traces go.
+    pub otlp: Option<Collector>,
 }
 
 /// What all handlers share.
@@ -40,6 +48,9 @@ pub struct Office {
     pub(crate) keys: Keys,
     pub(crate) hosts: Hosts,
     pub(crate) uids: Uids,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) live: Live,
+    pub(crate) otlp: Option<Collector>,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -52,10 +63,12 @@ impl Office {
     ///
     /// # Errors
     /// If the policy cannot be used.
-    pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers), Error> {
-        let Setting { recorder, clock, queue, hosts, uids } = setting;
+    pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers, Scribe), Error> {
+        let Setting { recorder, clock, queue, hosts, uids, log, otlp } = setting;
         let door = Door::new(&recorder.policy().journal)?;
-        let (intake, committers) = Intake::open(&recorder, queue);
+        let (log, scribe) = Log::open(log, clock);
+        let signals = Arc::new(Signals::new(log));
+        let (intake, committers) = Intake::open(&recorder, queue, Arc::clone(&signals));
         let keys = Keys::new(Arc::clone(recorder.journal()));
         let office = Office {
             door,
@@ -64,11 +77,14 @@ impl Office {
             keys,
             hosts: Hosts::new(hosts),
             uids,
+            signals,
+            live: Live::default(),
+            otlp,
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),
         };
-        Ok((Arc::new(office), committers))
+        Ok((Arc::new(office), committers, scribe))
     }
 
     /// What time it is, in milliseconds since 1970.
@@ -153,12 +169,14 @@ impl Office {
     /// # Errors
     /// If there is no such session, or it was not taken.
     pub(crate) async fn act(self: &Arc<Self>, event: &Value, principal: &str) -> Result<Decision, Problem> {
+        let began = std::time::Instant::now();
         let incoming = self.read(&event.to_string(), principal)?;
         let decision = self.look(move |office| {
             let recorder = office.under(&incoming.event.session)?;
             recorder.submit(incoming).map_err(Problem::from)
         });
         let decision = decision.await?;
+        self.signals.decided(began.elapsed(), &[Ok(decision.clone())]);
         self.intake.stir();
         Ok(decision)
     }

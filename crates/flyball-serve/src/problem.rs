@@ -23,6 +23,10 @@ pub struct Problem {
     pub advice: String,
 }
 
+/// The code of a problem on its answer, for the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Coded(pub(crate) String);
+
 /// The body of an answer that is an error.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProblemBody {
@@ -126,6 +130,7 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response.extensions_mut().insert(Coded(self.code));
         response
     }
 }

@@ -1,7 +1,11 @@
 //! Listening: TCP on this machine, and a socket beside it; and stopping without losing anything.
 
 use crate::doors;
+use crate::live;
 use crate::office::{Office, Setting};
+use crate::otlp;
+use crate::patience::Patient;
+use crate::signals;
 use crate::who::Peer;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,6 +28,8 @@ const LAST: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(10);
 /// How long to wait when no connection can be taken, for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
+/// How long a client may leave what we send it where it is, before we hang up.
+const STALL: Duration = Duration::from_secs(60);
 /// How many connections may be open.
 const CONNECTIONS: usize = 4_096;
 
@@ -43,11 +49,12 @@ pub struct Listen {
 pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let socket = listen.socket.as_ref().map(|(_, path)| path.clone());
-    let (office, committers) = Office::open(setting).map_err(|error| io::Error::other(error.what))?;
+    let (office, committers, scribe) = Office::open(setting).map_err(|error| io::Error::other(error.what))?;
     let served = runtime.block_on(run(Arc::clone(&office), listen));
     drop(office);
     runtime.shutdown_timeout(LAST);
     committers.finish();
+    scribe.finish();
     if let Some(path) = socket {
         // Whoever finds it there the next time sees that nobody listens.
         let _ = std::fs::remove_file(path);
@@ -91,7 +98,9 @@ impl Reception {
                 request.extensions_mut().insert(peer);
                 request.map(axum::body::Body::new)
             });
-        let connection = self.http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = self
+            .http
+            .serve_connection(TokioIo::new(Patient::new(stream, STALL)), TowerToHyperService::new(service));
         let connection = self.open.watch(connection);
         tokio::spawn(async move {
             // A client that goes away in mid-sentence is no failure of ours.
@@ -115,8 +124,11 @@ async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
     let mut stop = Stop::new()?;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    tokio::spawn(live::follow(Arc::clone(&office)));
+    signals::deliver(&office);
+    otlp::push(&office);
     let reception = Reception {
-        router: doors::router(office),
+        router: doors::router(Arc::clone(&office)),
         http,
         open: GracefulShutdown::new(),
         seats: Arc::new(Semaphore::new(CONNECTIONS)),
@@ -138,6 +150,7 @@ async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
         }
     }
     drop((tcp, socket));
+    office.signals.close();
     tokio::select! {
         () = reception.open.shutdown() => {}
         () = tokio::time::sleep(GRACE) => {}

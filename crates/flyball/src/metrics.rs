@@ -7,6 +7,8 @@
 
 mod text;
 
+pub use text::Family;
+
 use crate::decision::{Decision, HaltReason, Severity, Status};
 use crate::event::{Event, Kind};
 use crate::reasons::{Ending, ending};
@@ -257,6 +259,19 @@ impl Metrics {
         let mut all: BTreeMap<Health, u64> = Health::ALL.into_iter().map(|health| (health, 0)).collect();
         for vital in self.sessions.values() {
             *all.entry(vital.health()).or_default() += 1;
+        }
+        all
+    }
+}
+
+impl Metrics {
+    /// Sessions that have not ended, by what they are doing.
+    #[must_use]
+    pub fn states(&self) -> BTreeMap<&'static str, u64> {
+        let all = [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted];
+        let mut all: BTreeMap<&'static str, u64> = all.map(|status| (status.as_str(), 0)).into();
+        for vital in self.sessions.values() {
+            *all.entry(vital.status.as_str()).or_default() += 1;
         }
         all
     }

@@ -35,6 +35,16 @@ pub(crate) struct Serve {
     /// Users who make keys on the socket without a key.
     #[arg(long, value_name = "UID")]
     pub(crate) admin_uid: Vec<u32>,
+    /// What is written to stderr: every request as JSON, what a person should know as text, or nothing. Without it:
+    /// text on a terminal, else JSON.
+    #[arg(long, value_enum, value_name = "STYLE")]
+    pub(crate) log: Option<LogStyle>,
+    /// A collector of OpenTelemetry that decisions are sent to as spans: http://HOST:4318.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) otlp: Option<String>,
+    /// Send arguments, results and messages along with the spans.
+    #[arg(long, requires = "otlp")]
+    pub(crate) otlp_content: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
@@ -97,4 +107,15 @@ pub(crate) enum Role {
     Operator,
     /// Makes keys.
     Admin,
+}
+
+/// What is written to stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogStyle {
+    /// Everything, one JSON object a line.
+    Json,
+    /// What a person should know: trips, overload, failures.
+    Text,
+    /// Nothing.
+    Off,
 }

@@ -1,6 +1,6 @@
 //! `flyball serve`: the interface and the dashboard.
 
-use crate::args::Serve;
+use crate::args::{LogStyle as Wanted, Serve};
 use crate::clock;
 use crate::commands::proxy::bind;
 use crate::fail::{Exit, Failure};
@@ -8,7 +8,7 @@ use crate::load;
 use crate::store;
 use flyball::Preset;
 use flyball_journal::{Address, Recorder, RecorderOptions};
-use flyball_serve::{Keys, Listen, Role, Setting, Uids};
+use flyball_serve::{Collector, Keys, Listen, LogStyle, Role, Setting, Uids};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -43,9 +43,32 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
             operators: args.operator_uid.clone(),
             admins: args.admin_uid.clone(),
         },
+        log: log_style(args.log),
+        otlp: collector(args)?,
     };
     flyball_serve::serve(setting, Listen { tcp, socket })?;
     Ok(Exit::Done)
+}
+
+/// What is written to stderr: on a terminal what a person should know, else everything.
+fn log_style(wanted: Option<Wanted>) -> LogStyle {
+    match wanted {
+        Some(Wanted::Json) => LogStyle::Json,
+        Some(Wanted::Text) => LogStyle::Text,
+        Some(Wanted::Off) => LogStyle::Off,
+        None if std::io::stderr().is_terminal() => LogStyle::Text,
+        None => LogStyle::Json,
+    }
+}
+
+/// Where traces go, if anywhere.
+fn collector(args: &Serve) -> Result<Option<Collector>, Failure> {
+    let Some(address) = &args.otlp else { return Ok(None) };
+    if !address.starts_with("http://") && !address.starts_with("https://") {
+        let what = "the address of a collector begins with http:// or https://";
+        return Err(Failure::new("bad_collector", "--otlp", what, "write it like http://127.0.0.1:4318"));
+    }
+    Ok(Some(Collector { address: address.clone(), content: args.otlp_content }))
 }
 
 /// Where the socket goes: as said, beside the store's file, or among the user's runtime files.

@@ -46,11 +46,17 @@ impl Server {
 
     /// Starts a server on a store.
     pub(crate) fn on(folder: &Path, store: &str, args: &[&str]) -> Self {
+        Server::with(folder, store, args, &[])
+    }
+
+    /// Starts a server on a store, with variables in its environment.
+    pub(crate) fn with(folder: &Path, store: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
             .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
             .args(args)
             .current_dir(folder)
             .env_remove("FLYBALL_STORE")
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -120,6 +120,10 @@ impl Journal for Postgres {
         work::since(&self.link, after, limit)
     }
 
+    fn newest(&self) -> Result<Cursor> {
+        work::newest(&self.link)
+    }
+
     fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {
         work::lease(&self.link, session, holder, ttl_ms)
     }
@@ -156,6 +160,10 @@ impl Desk for Postgres {
 
     fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>> {
         people::errands(&self.link, state, limit)
+    }
+
+    fn errand_count(&self, state: ErrandState) -> Result<u64> {
+        people::errand_count(&self.link, state)
     }
 
     fn retry(&self, key: &str) -> Result<bool> {

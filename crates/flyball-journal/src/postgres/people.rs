@@ -31,6 +31,7 @@ const ERRANDS: &str = concat!(
     rows::errand_columns!(),
     " FROM flyball_outbox o WHERE o.state = $1 ORDER BY o.number LIMIT $2"
 );
+const ERRAND_COUNT: &str = "SELECT count(*) FROM flyball_outbox WHERE state = $1";
 const RETRY: &str = concat!(
     "UPDATE flyball_outbox SET state = 'waiting', attempts = 0, due = ",
     clock!(),
@@ -88,6 +89,14 @@ pub(super) fn errands(link: &Link, state: ErrandState, number: usize) -> Result<
         let statement = client.prepare_cached(ERRANDS).await?;
         let rows = client.query(&statement, &[&state.as_str(), &limit(number)]).await?;
         rows.iter().map(|row| rows::errand(&mut Fields::new(row))).collect()
+    })
+}
+
+/// How many errands are in a state.
+pub(super) fn errand_count(link: &Link, state: ErrandState) -> Result<u64> {
+    link.read(async |client| {
+        let statement = client.prepare_cached(ERRAND_COUNT).await?;
+        Fields::new(&client.query_one(&statement, &[&state.as_str()]).await?).number()
     })
 }
 

@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::load::limit;
 use super::rows::{self, Fields, at_most, bits, clock, stored};
+use super::trouble::Fault;
 use crate::error::StoreError;
 use crate::journal::{Cursor, Entry, Errand, Lease, Result, Settled};
 use crate::record::Head;
@@ -58,6 +59,8 @@ const SINCE: &str = concat!(
     " FROM flyball_events e WHERE (e.tx, e.pos) > ($1::text::xid8, $2::bigint) \
      AND e.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.tx, e.pos LIMIT $3"
 );
+const NEWEST: &str = "SELECT e.tx::text, e.pos FROM flyball_events e \
+     WHERE e.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.tx DESC, e.pos DESC LIMIT 1";
 const NOW: &str = concat!("SELECT ", clock!());
 
 /// Takes a session for a while.
@@ -146,16 +149,31 @@ pub(super) fn since(link: &Link, after: Cursor, number: usize) -> Result<Vec<Ent
         let mut entries = Vec::with_capacity(rows.len());
         for row in &rows {
             let mut fields = Fields::new(row);
-            let transaction = fields.text()?.parse();
-            let transaction =
-                transaction.map_err(|_| StoreError::corrupt("the number of a transaction cannot be read"))?;
-            let cursor = Cursor { transaction, position: fields.number()? };
+            let cursor = cursor(&mut fields)?;
             let session = fields.text()?;
             let record = rows::record(&session, &mut fields)?;
             entries.push(Entry { cursor, session, record });
         }
         Ok(entries)
     })
+}
+
+/// The place of the newest event that is settled: no transaction that is under way can still come before it.
+pub(super) fn newest(link: &Link) -> Result<Cursor> {
+    link.read(async |client| {
+        let statement = client.prepare_cached(NEWEST).await?;
+        match client.query_opt(&statement, &[]).await? {
+            Some(row) => cursor(&mut Fields::new(&row)),
+            None => Ok(Cursor::default()),
+        }
+    })
+}
+
+fn cursor(fields: &mut Fields<'_>) -> std::result::Result<Cursor, Fault> {
+    let transaction = fields.text()?.parse();
+    let transaction =
+        transaction.map_err(|_| StoreError::corrupt("the number of a transaction cannot be read"))?;
+    Ok(Cursor { transaction, position: fields.number()? })
 }
 
 /// The store's clock.

@@ -32,6 +32,12 @@ pub(super) fn errands(sql: &Connection, state: ErrandState, limit: usize) -> Out
     all(sql, &query, params![state.as_str(), most(limit)], rows::errand)
 }
 
+/// How many errands are in a state.
+pub(super) fn errand_count(sql: &Connection, state: ErrandState) -> Outcome<u64> {
+    let query = "SELECT count(*) FROM flyball_outbox WHERE state = ?1";
+    Ok(rows::read(sql.prepare_cached(query)?.query_row([state.as_str()], |row| row.get(0))?))
+}
+
 /// Lets a dead errand wait for its next try.
 pub(super) fn retry(sql: &Connection, key: &str) -> Outcome<bool> {
     let update = "UPDATE flyball_outbox SET state = 'waiting', due = 0, attempts = 0

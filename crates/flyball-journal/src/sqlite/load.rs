@@ -244,6 +244,13 @@ pub(super) fn policy(sql: &Connection, digest: &str) -> Outcome<Option<String>> 
     Ok(sql.prepare_cached(query)?.query_row([digest], |row| row.get(0)).optional()?)
 }
 
+/// The place of the newest event.
+pub(super) fn newest(sql: &Connection) -> Outcome<Cursor> {
+    let query = "SELECT coalesce(max(pos), 0) FROM flyball_events";
+    let position = sql.prepare_cached(query)?.query_row([], |row| row.get(0))?;
+    Ok(Cursor { transaction: 0, position: read(position) })
+}
+
 /// The events of all sessions after a place. One writer at a time: the order of numbers is the order of commits.
 pub(super) fn since(sql: &Connection, after: Cursor, limit: usize) -> Outcome<Vec<Entry>> {
     let columns: Vec<String> = RECORD.split(", ").map(|name| format!("e.{name}")).collect();

@@ -318,6 +318,10 @@ impl Journal for Sqlite {
         self.read(|sql| load::since(sql, after, limit))
     }
 
+    fn newest(&self) -> Result<Cursor> {
+        self.read(load::newest)
+    }
+
     fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {
         self.write(|sql| work::lease(sql, session, holder, ttl_ms))
     }
@@ -358,6 +362,10 @@ impl Desk for Sqlite {
 
     fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>> {
         self.read(|sql| desk::errands(sql, state, limit))
+    }
+
+    fn errand_count(&self, state: ErrandState) -> Result<u64> {
+        self.read(|sql| desk::errand_count(sql, state))
     }
 
     fn retry(&self, key: &str) -> Result<bool> {

@@ -44,6 +44,7 @@ pub(crate) fn a_dead_errand_can_be_tried_again(place: &dyn Place) {
     assert!(!store.retry(&key).unwrap(), "it is not dead");
     store.settle(&key, &Settled::Dead { error: "gone".to_owned() }).unwrap();
     let dead = store.errands(ErrandState::Dead, 10).unwrap();
+    assert_eq!(store.errand_count(ErrandState::Dead).unwrap(), dead.len() as u64);
     assert_eq!(dead.first().unwrap().error.as_deref(), Some("gone"));
     assert!(store.claim(1, 1).unwrap().is_empty());
     assert!(store.retry(&key).unwrap() && !store.retry("nobody").unwrap());

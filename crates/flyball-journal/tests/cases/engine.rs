@@ -163,6 +163,7 @@ pub(crate) fn a_lease_fences_by_epoch(place: &dyn Place) {
 
 pub(crate) fn since_gives_every_event_once_and_in_order(place: &dyn Place) {
     let store = place.open();
+    assert_eq!(store.newest().unwrap(), Cursor::default(), "there is nothing yet");
     let mut heads: Vec<Option<Head>> = vec![None; 3];
     let mut sent = Vec::new();
     for round in 0..10 {
@@ -186,4 +187,9 @@ pub(crate) fn since_gives_every_event_once_and_in_order(place: &dyn Place) {
     }
     assert_eq!(seen, sent);
     assert!(place.open().since(cursor, 7).unwrap().is_empty());
+    assert_eq!(
+        place.open().newest().unwrap(),
+        cursor,
+        "whoever reads on from the newest gets what comes next"
+    );
 }

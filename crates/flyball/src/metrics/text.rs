@@ -23,24 +23,32 @@ pub(super) fn listed<S: Serializer>(trips: &BTreeMap<TripKind, u64>, to: S) -> R
     list.end()
 }
 
-/// Lines of one family.
-struct Family<'a> {
+/// The lines of one family in the text format of Prometheus; every name begins with `flyball_`.
+#[derive(Debug)]
+pub struct Family<'a> {
     text: &'a mut String,
     name: &'a str,
 }
 
 impl<'a> Family<'a> {
-    fn begin(text: &'a mut String, name: &'a str, kind: &str, help: &str) -> Self {
+    /// Begins a family: its name without the beginning, `counter`, `gauge` or `histogram`, and what it counts.
+    pub fn begin(text: &'a mut String, name: &'a str, kind: &str, help: &str) -> Self {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "# HELP flyball_{name} {help}\n# TYPE flyball_{name} {kind}");
         Family { text, name }
     }
 
-    fn line(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    /// One line of it.
+    pub fn line(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.part("", labels, value);
+    }
+
+    /// One line of a part of it: `_bucket`, `_sum` or `_count` of a histogram.
+    pub fn part(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> =
             labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.text, "flyball_{}{labels} {value}", self.name);
+        let _ = writeln!(self.text, "flyball_{}{suffix}{labels} {value}", self.name);
     }
 }
 
@@ -84,6 +92,9 @@ impl Metrics {
         let help = "Sessions that have not ended, by how they do.";
         let mut family = Family::begin(&mut text, "sessions", "gauge", help);
         self.sessions().iter().for_each(|(health, count)| family.line(&[("health", health.as_str())], count));
+        let help = "Sessions that have not ended, by what they are doing.";
+        let mut family = Family::begin(&mut text, "session_states", "gauge", help);
+        self.states().iter().for_each(|(state, count)| family.line(&[("state", state)], count));
         text
     }
 

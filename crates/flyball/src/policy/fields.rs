@@ -81,6 +81,11 @@ impl Fields<'_> {
         self.source?.get(key)
     }
 
+    /// A key that may be written, and was not.
+    pub(super) fn knows(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
     /// Whether the key was written.
     pub(super) fn has(&self, key: &str) -> bool {
         self.source.is_some_and(|map| map.contains_key(key))

@@ -28,7 +28,7 @@ pub(super) struct JournalFile {
     pub(super) deliver: Option<Vec<DeliveryFile>>,
 }
 
-/// Where some effects go: to a command or to a webhook.
+/// Where some effects go: to a command, to a webhook, or to people by e-mail.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct DeliveryFile {
@@ -41,11 +41,52 @@ pub(super) struct DeliveryFile {
     /// An http or https address that the effect is posted to.
     #[schemars(regex(pattern = "^https?://"))]
     pub(super) webhook: Option<String>,
+    /// How the effect is written for a webhook: the effect itself as JSON, or a message as Slack shows it.
+    /// Default: json.
+    pub(super) format: Option<WebhookFormatFile>,
+    /// The environment variable with the secret that the body is signed with (`Flyball-Signature`).
+    #[schemars(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub(super) secret_env: Option<String>,
+    /// People who are told by e-mail.
+    pub(super) email: Option<EmailFile>,
+    /// Where the server's pages are, for a link in a message.
+    #[schemars(regex(pattern = "^https?://"))]
+    pub(super) page: Option<String>,
     /// How often it is tried before it is given up. Default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) attempts: Option<u64>,
     /// How long one attempt may take, at most 1h. Default: 10s.
     pub(super) timeout: Option<DurationValue>,
+}
+
+/// How an effect is written for a webhook.
+#[derive(JsonSchema)]
+pub(super) enum WebhookFormatFile {
+    /// The effect itself.
+    #[schemars(rename = "json")]
+    Json,
+    /// A message as Slack, and what is like it, shows it.
+    #[schemars(rename = "slack")]
+    Slack,
+}
+
+/// People who are told by e-mail, through a relay.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct EmailFile {
+    /// Who gets it.
+    #[schemars(length(min = 1, max = 20))]
+    pub(super) to: Vec<String>,
+    /// Who it comes from.
+    pub(super) from: String,
+    /// The relay; TLS is used where it is offered, and with smtps from the start.
+    #[schemars(regex(pattern = "^smtps?://"))]
+    pub(super) relay: String,
+    /// Who we are to the relay.
+    pub(super) user: Option<String>,
+    /// The environment variable with the password.
+    #[schemars(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub(super) password_env: Option<String>,
 }
 
 /// The name of an effect.

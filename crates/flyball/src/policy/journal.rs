@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::error::Code;
 use super::fields::{Fields, Section};
 use super::guards::{HOUR_MS, Limit};
+use super::targets::{Email, Target, Webhook, WebhookFormat, variable};
 use super::units::duration_text;
 use crate::limits::NAME_BYTES;
 use crate::suggest::closest;
@@ -65,6 +66,8 @@ pub struct Delivery {
     pub effects: Vec<String>,
     /// Who gets them.
     pub target: Target,
+    /// Where the server's pages are, for a link in a message.
+    pub page: Option<String>,
     /// How often it is tried before it is given up.
     pub attempts: u64,
     /// How long one attempt may take, in milliseconds.
@@ -93,26 +96,17 @@ impl Delivery {
     }
 
     fn to_value(&self) -> Value {
-        let (key, target) = match &self.target {
-            Target::Command(words) => ("command", Value::from(words.clone())),
-            Target::Webhook(address) => ("webhook", Value::from(address.as_str())),
-        };
-        Value::Object(Map::from_iter([
+        let mut all = Map::from_iter([
             ("effects".to_owned(), Value::from(self.effects.clone())),
-            (key.to_owned(), target),
             ("attempts".to_owned(), Value::from(self.attempts)),
             ("timeout".to_owned(), Value::from(duration_text(self.timeout_ms))),
-        ]))
+        ]);
+        if let Some(page) = &self.page {
+            all.insert("page".to_owned(), Value::from(page.as_str()));
+        }
+        self.target.write(&mut all);
+        Value::Object(all)
     }
-}
-
-/// Who gets an effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A program with its arguments; the effect comes on its standard input.
-    Command(Vec<String>),
-    /// An address that the effect is posted to.
-    Webhook(String),
 }
 
 impl Section for JournalPolicy {
@@ -147,26 +141,42 @@ struct Draft {
     effects: Vec<String>,
     command: Option<Vec<String>>,
     webhook: Option<String>,
+    format: Option<WebhookFormat>,
+    secret_env: Option<String>,
+    email: Option<Email>,
+    page: Option<String>,
     attempts: u64,
     timeout_ms: u64,
 }
 
 impl Default for Draft {
     fn default() -> Self {
-        Draft { effects: Vec::new(), command: None, webhook: None, attempts: 8, timeout_ms: 10_000 }
+        Draft {
+            effects: Vec::new(),
+            command: None,
+            webhook: None,
+            format: None,
+            secret_env: None,
+            email: None,
+            page: None,
+            attempts: 8,
+            timeout_ms: 10_000,
+        }
     }
 }
 
 impl Draft {
     /// The delivery, if nothing is missing; what is missing was reported.
     fn finished(self) -> Option<Delivery> {
-        let target = match (self.command, self.webhook) {
-            (Some(words), None) => Target::Command(words),
-            (None, Some(address)) => Target::Webhook(address),
+        let Draft { effects, attempts, timeout_ms, page, format, secret_env, .. } = self;
+        let format = format.unwrap_or_default();
+        let target = match (self.command, self.webhook, self.email) {
+            (Some(words), None, None) => Target::Command(words),
+            (None, Some(address), None) => Target::Webhook(Webhook { address, format, secret_env }),
+            (None, None, Some(email)) => Target::Email(email),
             _ => return None,
         };
-        let Draft { effects, attempts, timeout_ms, .. } = self;
-        Some(Delivery { effects, target, attempts, timeout_ms })
+        Some(Delivery { effects, target, page, attempts, timeout_ms })
     }
 
     fn effects(&mut self, f: &mut Fields<'_>) {
@@ -200,20 +210,7 @@ impl Draft {
     }
 
     fn target(&mut self, f: &mut Fields<'_>) {
-        let both = f.has("command") && f.has("webhook");
-        let neither = !f.has("command") && !f.has("webhook");
-        if let Some(words) = f.list("command") {
-            let bad = |word: &String| word.contains('\0') || word.chars().count() > MAX_WORD_CHARS;
-            if words.first().is_none_or(|program| program.trim().is_empty()) {
-                let what = "'command' must name a program".to_owned();
-                f.refuse(Code::Range, "command", what, "write command: [\"./label.sh\"]");
-            } else if words.iter().any(bad) {
-                let what = format!("a word of 'command' has more than {MAX_WORD_CHARS} characters, or a NUL");
-                f.refuse(Code::Range, "command", what, "put the rest into a script");
-            }
-            f.at_most("command", words.len(), MAX_ITEMS);
-            self.command = Some(words);
-        }
+        self.command(f);
         if let Some(address) = f.optional_text("webhook") {
             if !is_address(&address) {
                 let what = "'webhook' must be an address that begins with https:// or http://".to_owned();
@@ -221,12 +218,54 @@ impl Draft {
             }
             self.webhook = Some(address);
         }
-        if both || neither {
-            let what =
-                if both { "a delivery has a command and a webhook" } else { "a delivery goes nowhere" };
-            let key = if both { "webhook" } else { "command" };
-            let help = "write either command: [...] or webhook: \"https://...\"";
-            f.refuse(if both { Code::Contradiction } else { Code::Type }, key, what.to_owned(), help);
+        f.optional_word("format", &mut self.format);
+        self.secret_env = variable(f, "secret_env");
+        if f.has("email") {
+            let mut email = Email::default();
+            f.section("email", &mut email);
+            self.email = Some(email);
+        } else {
+            f.knows("email");
+        }
+        let named: Vec<&str> = ["command", "webhook", "email"].into_iter().filter(|key| f.has(key)).collect();
+        let help = "write one of command: [...], webhook: \"https://...\" and email: {...}";
+        match named.as_slice() {
+            [] => f.refuse(Code::Type, "command", "a delivery goes nowhere".to_owned(), help),
+            [_] => {}
+            [.., first, last] => {
+                let article = |word: &str| if word == "email" { "an" } else { "a" };
+                let what = format!("a delivery has {} {first} and {} {last}", article(first), article(last));
+                f.refuse(Code::Contradiction, last, what, "write either the one or the other");
+            }
+        }
+        for key in ["format", "secret_env"] {
+            if f.has(key) && !f.has("webhook") {
+                let what = format!("'{key}' belongs to a webhook");
+                f.refuse(Code::Contradiction, key, what, "write webhook: \"https://...\" beside it");
+            }
+        }
+        self.page(f);
+    }
+
+    fn command(&mut self, f: &mut Fields<'_>) {
+        let Some(words) = f.list("command") else { return };
+        let bad = |word: &String| word.contains('\0') || word.chars().count() > MAX_WORD_CHARS;
+        if words.first().is_none_or(|program| program.trim().is_empty()) {
+            let what = "'command' must name a program".to_owned();
+            f.refuse(Code::Range, "command", what, "write command: [\"./label.sh\"]");
+        } else if words.iter().any(bad) {
+            let what = format!("a word of 'command' has more than {MAX_WORD_CHARS} characters, or a NUL");
+            f.refuse(Code::Range, "command", what, "put the rest into a script");
+        }
+        f.at_most("command", words.len(), MAX_ITEMS);
+        self.command = Some(words);
+    }
+
+    fn page(&mut self, f: &mut Fields<'_>) {
+        self.page = f.optional_text("page");
+        if self.page.as_deref().is_some_and(|page| !is_address(page)) {
+            let what = "'page' must be an address that begins with https:// or http://".to_owned();
+            f.refuse(Code::Type, "page", what, "write page: \"https://flyball.example.org\"");
         }
     }
 }

@@ -6,6 +6,7 @@ use super::super::{
     Code, Format, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, from_environment, from_set,
     json_schema, parse, resolve,
 };
+use super::super::{Email, Webhook, WebhookFormat};
 use super::{Delivery, JournalPolicy, Target};
 
 const FULL: &str = r#"
@@ -18,6 +19,8 @@ journal:
   deliver:
     - {effects: [label.added, label.removed], command: ["./label.sh"]}
     - {effects: [loop.halted, notify], webhook: "https://hooks.example.org/flyball", attempts: 3, timeout: 2s}
+    - {effects: ["*"], webhook: "https://chat.example.org/x", format: slack, secret_env: HOOK_SECRET, page: "https://fly.example.org"}
+    - {effects: [notify], email: {to: [a@example.org], from: f@example.org, relay: "smtp://mail.example.org:587", user: f, password_env: MAIL_PASSWORD}}
 "#;
 
 fn yaml(text: &str) -> Result<Resolved, PolicyErrors> {
@@ -36,14 +39,44 @@ fn full() -> JournalPolicy {
             Delivery {
                 effects: names(&["label.added", "label.removed"]),
                 target: Target::Command(names(&["./label.sh"])),
+                page: None,
                 attempts: 8,
                 timeout_ms: 10_000,
             },
             Delivery {
                 effects: names(&["loop.halted", "notify"]),
-                target: Target::Webhook("https://hooks.example.org/flyball".to_owned()),
+                target: Target::Webhook(Webhook {
+                    address: "https://hooks.example.org/flyball".to_owned(),
+                    format: WebhookFormat::Json,
+                    secret_env: None,
+                }),
+                page: None,
                 attempts: 3,
                 timeout_ms: 2_000,
+            },
+            Delivery {
+                effects: names(&["*"]),
+                target: Target::Webhook(Webhook {
+                    address: "https://chat.example.org/x".to_owned(),
+                    format: WebhookFormat::Slack,
+                    secret_env: Some("HOOK_SECRET".to_owned()),
+                }),
+                page: Some("https://fly.example.org".to_owned()),
+                attempts: 8,
+                timeout_ms: 10_000,
+            },
+            Delivery {
+                effects: names(&["notify"]),
+                target: Target::Email(Email {
+                    to: names(&["a@example.org"]),
+                    from: "f@example.org".to_owned(),
+                    relay: "smtp://mail.example.org:587".to_owned(),
+                    user: Some("f".to_owned()),
+                    password_env: Some("MAIL_PASSWORD".to_owned()),
+                }),
+                page: None,
+                attempts: 8,
+                timeout_ms: 10_000,
             },
         ],
     }
@@ -68,6 +101,20 @@ effects = ["loop.halted", "notify"]
 webhook = "https://hooks.example.org/flyball"
 attempts = 3
 timeout = "2s"
+[[journal.deliver]]
+effects = ["*"]
+webhook = "https://chat.example.org/x"
+format = "slack"
+secret_env = "HOOK_SECRET"
+page = "https://fly.example.org"
+[[journal.deliver]]
+effects = ["notify"]
+[journal.deliver.email]
+to = ["a@example.org"]
+from = "f@example.org"
+relay = "smtp://mail.example.org:587"
+user = "f"
+password_env = "MAIL_PASSWORD"
 "#;
     let layer = parse(toml, Format::Toml, "flyball.toml").unwrap();
     assert_eq!(resolve(&[layer], Preset::Agent).unwrap().policy.journal, full());
@@ -157,6 +204,76 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         ("deliver: [{effects: [say], command: [x], attempts: 0}]", Code::Range, 52, "1 to 100", "1 to 100"),
         ("deliver: [{effects: [say], command: [x], timeout: 0}]", Code::Range, 52, "1ms", "10s"),
+        (
+            "deliver: [{effects: [say], command: [x], format: slack}]",
+            Code::Contradiction,
+            52,
+            "'format'",
+            "webhook",
+        ),
+        (
+            "deliver: [{effects: [say], webhook: 'http://x', format: slak}]",
+            Code::Type,
+            59,
+            "'slak'",
+            "'slack'",
+        ),
+        (
+            "deliver: [{effects: [say], webhook: 'http://x', secret_env: 'my secret!'}]",
+            Code::Type,
+            59,
+            "name of an environment variable",
+            "never the secret",
+        ),
+        (
+            "deliver: [{effects: [say], command: [x], page: here}]",
+            Code::Type,
+            52,
+            "'page'",
+            "flyball.example",
+        ),
+        (
+            "deliver: [{effects: [say], email: {from: a@b.c, relay: 'smtp://x'}}]",
+            Code::Type,
+            38,
+            "'to'",
+            "oncall",
+        ),
+        (
+            r#"deliver: [{effects: [say], email: {to: ["a@b.c\nBcc: x@y.z"], from: a@b.c, relay: 'smtp://x'}}]"#,
+            Code::Type,
+            46,
+            "'to'",
+            "oncall",
+        ),
+        (
+            "deliver: [{effects: [say], email: {to: [a@b.c], from: a b, relay: 'smtp://x'}}]",
+            Code::Type,
+            59,
+            "'from'",
+            "flyball@",
+        ),
+        (
+            "deliver: [{effects: [say], email: {to: [a@b.c], from: a@b.c, relay: 'smtp://me:pw@x'}}]",
+            Code::Type,
+            72,
+            "'relay'",
+            "password_env",
+        ),
+        (
+            "deliver: [{effects: [say], email: {to: [a@b.c], from: a@b.c, relay: 'smtp://x', user: me}}]",
+            Code::Contradiction,
+            91,
+            "belong together",
+            "both",
+        ),
+        (
+            "deliver: [{effects: [say], webhook: 'http://x', email: {to: [a@b.c], from: a@b.c, relay: 'smtp://x'}}]",
+            Code::Contradiction,
+            59,
+            "a webhook and an email",
+            "either",
+        ),
         ("deliver: [{effects: [say], comand: [x]}]", Code::UnknownKey, 38, "'comand'", "'command'"),
     ];
     for (inside, code, column, what, help) in cases {
@@ -188,8 +305,10 @@ fn the_schema_knows_the_same_keys_and_effects() {
     let keys = |definition: &str| -> Vec<String> {
         schema["$defs"][definition]["properties"].as_object().unwrap().keys().cloned().collect()
     };
-    let mut read: Vec<&str> = vec!["attempts", "command", "effects", "timeout", "webhook"];
+    let mut read: Vec<&str> =
+        vec!["attempts", "command", "effects", "email", "format", "page", "secret_env", "timeout", "webhook"];
     assert_eq!(keys("DeliveryFile"), read);
+    assert_eq!(keys("EmailFile"), ["from", "password_env", "relay", "to", "user"]);
     read = Delivery::EFFECTS.to_vec();
     read.push("*");
     let named = schema["$defs"]["EffectName"]["oneOf"].as_array().unwrap().iter();

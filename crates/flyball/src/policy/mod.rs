@@ -32,6 +32,7 @@ mod rule_list;
 mod rule_values;
 mod rules;
 mod seeds;
+mod targets;
 mod units;
 mod values;
 
@@ -48,7 +49,7 @@ pub use guards::{
     Limit, Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence, Repetition, Retry,
     RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
-pub use journal::{Delivery, JournalPolicy, Target};
+pub use journal::{Delivery, JournalPolicy};
 pub use layer::{Layer, Origin};
 pub use lint::{Severity, Warning, lint_graph};
 pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, parse};
@@ -56,6 +57,7 @@ pub use places::{Place, Places};
 pub use presets::Preset;
 pub use resolve::{Resolved, Written, resolve};
 pub use rules::{Counters, Facts, MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, Rule, RuleError};
+pub use targets::{Email, Target, Webhook, WebhookFormat};
 
 /// A resolved policy: every limit as a plain number, every override already merged.
 ///

@@ -75,6 +75,7 @@ fn is_wanted(key: &str) -> bool {
         "error",
         "session",
         "agent",
+        "flyball.",
     ];
     let heavy =
         ["gen_ai.tool.definitions", "gen_ai.system_instructions", "llm.tools", "llm.invocation_parameters"];

@@ -6,7 +6,7 @@ use super::super::peel::{field, fields, items};
 use super::super::talk::{End, Talk, Used};
 use super::super::{Cached, items::words};
 use super::Span;
-use flyball::{Fingerprint, Origin};
+use flyball::{Denier, Fingerprint, Origin};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -113,7 +113,9 @@ impl Thread {
         let output =
             span.text(&["gen_ai.tool.call.result", "output.value", "tool_result"]).unwrap_or_default();
         let failed = span.failed || span.attributes.contains_key("error.type");
-        let end = if failed {
+        let end = if let Some(by) = refused_by(span) {
+            End::Denied(by)
+        } else if failed {
             let said = [span.message.clone(), span.text(&["exception.message"]).unwrap_or_default(), output];
             let kind = span.text(&["error.type"]).unwrap_or_else(|| "failed".to_owned());
             End::Failed(Cow::Owned(said.into_iter().find(|text| !text.is_empty()).unwrap_or(kind)))
@@ -128,6 +130,15 @@ impl Thread {
         let name = span.text(&["gen_ai.agent.name", "agent.name"]);
         self.talk.node = name.map(|name| bounds::name(&name)).or(self.talk.node.take());
     }
+}
+
+/// Who refused a call, in a trace of our own.
+fn refused_by(span: &Span) -> Option<Denier> {
+    if span.attributes.get("flyball.refused") == Some(&Value::Bool(true)) {
+        return Some(Denier::Guard);
+    }
+    let by = span.attributes.get("flyball.denied_by")?;
+    serde_json::from_value(by.clone()).ok()
 }
 
 fn role(span: &Span) -> Role {

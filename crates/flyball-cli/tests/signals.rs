@@ -1,0 +1,23 @@
+//! What the server tells, through its own program: live events, counts, health, logs, traces, notifications; and that
+//! no secret is in any of them.
+#![allow(clippy::unwrap_used, reason = "in a test that is how a failure is told")]
+
+#[path = "serve/kit.rs"]
+mod kit;
+
+#[path = "signals/canaries.rs"]
+mod canaries;
+#[path = "signals/ear.rs"]
+mod ear;
+#[path = "signals/health.rs"]
+mod health;
+#[path = "signals/live.rs"]
+mod live;
+#[path = "signals/metrics.rs"]
+mod metrics;
+#[path = "signals/notify.rs"]
+mod notify;
+#[path = "signals/receivers.rs"]
+mod receivers;
+#[path = "signals/traces.rs"]
+mod traces;

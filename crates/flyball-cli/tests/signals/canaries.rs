@@ -1,0 +1,136 @@
+//! Planted secrets: sent in every kind of event, and then looked for wherever the server writes, answers or tells.
+
+use crate::ear::Ear;
+use crate::kit::{Server, folder};
+use crate::receivers::{http, next, smtp};
+use flyball_serve::Role;
+use serde_json::{Value, json};
+
+/// Secrets of the kinds that are known, made up here, put together so that no scanner takes this file for a leak.
+fn secrets() -> Vec<String> {
+    let body = |n: usize| "Zq7Xk2Vb9Lm4Tn8Rw3Yp6Hc1Jd5Fg0Sa".repeat(3).chars().take(n).collect::<String>();
+    [
+        format!("{}{}", "AKIA", "Q7XK2VB9LM4TN8RW"),
+        format!("{}{}", "ghp_", body(36)),
+        format!("{}{}", "sk-ant-api03-", body(80)),
+        format!("{}{}", "sk-proj-", body(48)),
+        format!("{}{}", "xoxb-", "123456789012-123456789012-Zq7Xk2Vb9Lm4Tn8Rw3Yp6Hc1"),
+        format!("{}{}", "glpat-", body(20)),
+        format!("{}{}", "AIza", body(35)),
+        format!("{}{}", "npm_", body(36)),
+        format!("{}{}.{}.{}", "eyJ", body(30), "eyJzdWIiOiJxN3hrMnZiOSJ9", body(43)),
+        format!("{}{}", "sk_live_", body(24)),
+    ]
+    .to_vec()
+}
+
+/// The part of a secret that must be found nowhere.
+fn core(secret: &str) -> &str {
+    secret.get(secret.len() - 12..).unwrap()
+}
+
+fn events(secrets: &[String]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (n, secret) in secrets.iter().enumerate() {
+        let session = format!("canary-{n}");
+        let call = format!("c{n}");
+        all.push(json!({"type": "session.started", "session": session, "goal": format!("use {secret}"),
+            "policy": {"guards": {"repetition": {"mode": "halt", "limit": 2}}}}));
+        all.push(json!({"type": "user.message", "session": session, "text": format!("my key is {secret}, use it")}));
+        all.push(json!({"type": "assistant.message", "session": session, "text": format!("I use {secret}")}));
+        for _ in 0..3 {
+            all.push(json!({"type": "tool.requested", "session": session, "call": call, "tool": "curl",
+                "args": {"header": format!("Authorization: Bearer {secret}"), "deep": [{"password": secret}]}}));
+            all.push(json!({"type": "tool.finished", "session": session, "call": call, "ok": false,
+                "error": format!("denied for {secret}"), "output": secret}));
+        }
+        all.push(json!({"type": "confirmation.requested", "session": format!("plan-{n}"),
+            "plan": [{"tool": "deploy", "args": {"token": secret}}], "question": format!("Deploy with {secret}?")}));
+        all.push(json!({"type": "validation.failed", "session": session, "kind": "malformed_json", "received": secret,
+            "error": format!("at {secret}")}));
+    }
+    all
+}
+
+/// Every file of a folder, as bytes.
+fn files(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let kept = entries.filter(|path| path.is_file());
+    kept.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn no_planted_secret_is_found_in_any_sink() {
+    let folder = folder("canaries");
+    let (hook, posts) = http(&[]);
+    let (slack, messages) = http(&[]);
+    let (relay, letters) = smtp();
+    let (collector, traces) = http(&[]);
+    let policy = json!({"notify": true, "journal": {"deliver": [
+        {"effects": ["*"], "webhook": hook},
+        {"effects": ["notify"], "webhook": slack, "format": "slack"},
+        {"effects": ["notify"], "email": {"to": ["a@example.org"], "from": "f@example.org", "relay": relay}},
+        {"effects": ["loop.halted"], "command": ["sh", "-c", "cat >> told.txt"]},
+    ]}});
+    std::fs::write(folder.join("flyball.yaml"), policy.to_string()).unwrap();
+    let args = ["--no-socket", "--policy", "flyball.yaml", "--otlp", &collector, "--otlp-content"];
+    let server = Server::start(&folder, &args);
+    let agent = server.key("bot", Role::Agent);
+    let secrets = secrets();
+    let mut sinks: Vec<(String, Vec<u8>)> = Vec::new();
+    let ear = Ear::open(&server, "/v1/live?after=0-0", &agent, None);
+    let events = events(&secrets);
+    for event in &events {
+        let (status, body) = server.ask("POST", "/v1/events", Some(&agent), Some(&event.to_string()));
+        assert!(status == 200, "{body}");
+        sinks.push(("answer".to_owned(), body.into_bytes()));
+    }
+    // Errors answer with words about what was sent.
+    for secret in &secrets {
+        for bad in [
+            format!("{{\"type\": \"{secret}\"}}"),
+            format!("{{\"type\": \"progress\", \"signal\": {{\"x\": \"{secret}\"}}}}"),
+            format!("{{\"{secret}\": "),
+            json!({"type": "session.started", "session": "bad", "policy": {(secret): 1}}).to_string(),
+        ] {
+            let (status, body) = server.ask("POST", "/v1/events", Some(&agent), Some(&bad));
+            assert!(status >= 400, "{body}");
+            sinks.push(("error".to_owned(), body.into_bytes()));
+        }
+        let (_, body) = server.ask("GET", &format!("/v1/sessions/{secret}/export"), Some(&agent), None);
+        assert!(body.contains("session_unknown"));
+    }
+    let heard = ear.next(events.len());
+    sinks.extend(heard.iter().map(|heard| ("live".to_owned(), heard.data.to_string().into_bytes())));
+    for n in 0..secrets.len() {
+        for format in ["jsonl", "otlp"] {
+            let path = format!("/v1/sessions/canary-{n}/export?format={format}");
+            sinks.push((path.clone(), server.ask("GET", &path, Some(&agent), None).1.into_bytes()));
+        }
+        sinks.push(("slack".to_owned(), next(&messages).body.into_bytes()));
+        sinks.push(("letter".to_owned(), next(&letters).text.into_bytes()));
+        sinks.push(("webhook".to_owned(), next(&posts).body.into_bytes()));
+    }
+    sinks.push(("traces".to_owned(), next(&traces).body.into_bytes()));
+    while let Ok(post) = traces.try_recv() {
+        sinks.push(("traces".to_owned(), post.body.into_bytes()));
+    }
+    for path in ["/metrics", "/v1/metrics"] {
+        sinks.push((path.to_owned(), server.ask("GET", path, Some(&agent), None).1.into_bytes()));
+    }
+    sinks.push(("log".to_owned(), server.said.lock().unwrap().clone().into_bytes()));
+    sinks.extend(files(&server.folder).into_iter().filter(|(name, _)| !name.ends_with("flyball.yaml")));
+    assert!(sinks.iter().any(|(name, _)| name.ends_with("flyball.db-wal") || name.ends_with("flyball.db")));
+    let redacted =
+        sinks.iter().filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("[redacted:")).count();
+    assert!(redacted > 50, "they were taken out, and not merely left out: {redacted}");
+    for (name, bytes) in &sinks {
+        let text = String::from_utf8_lossy(bytes);
+        for secret in &secrets {
+            let found = text.find(core(secret)).map(|at| {
+                text.get(at.saturating_sub(80)..).map(|rest| rest.chars().take(160).collect::<String>())
+            });
+            assert!(found.is_none(), "{secret} is in {name}: {found:?}");
+        }
+    }
+}

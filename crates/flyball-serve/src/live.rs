@@ -1,0 +1,323 @@
+//! Live events: one reader of the store for everybody who listens, and each listener at its own pace.
+//!
+//! What is new is read once and handed to all; a listener that falls behind reads the store itself, from where it
+//! stands, so nothing is missed and nothing comes twice. One that reads nothing holds one piece of it and no more.
+
+use crate::office::{Office, Shared};
+use crate::problem::Problem;
+use crate::signals::tally::Tally;
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use flyball_journal::{Cursor, Desk, Entry, StoreError};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use tokio::time::Instant;
+
+/// How often the store is looked at, for what other processes have written.
+const GLANCE: Duration = Duration::from_millis(250);
+/// The shortest time between two looks: many commits are read together.
+const BREATH: Duration = Duration::from_millis(20);
+/// How long to wait when the store cannot be read.
+const LATER: Duration = Duration::from_secs(1);
+/// How many events are read at once.
+const PORTION: usize = 256;
+/// How many events a listener that is behind reads at once.
+const OWN_PORTION: usize = 32;
+/// How many pieces of news are kept for listeners; who is further behind reads the store.
+const KEPT: usize = 16;
+/// How many bytes a piece of news may have; of a larger one only the place is told.
+const PIECE_BYTES: usize = 1024 * 1024;
+/// How often a listener who hears nothing is told that somebody is there.
+const BEAT: Duration = Duration::from_secs(15);
+/// How long one may listen before one has to show the key again.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// How many may listen.
+const LISTENERS: usize = 1_024;
+
+/// One event as listeners get it.
+#[derive(Debug)]
+struct Line {
+    cursor: Cursor,
+    session: String,
+    text: Bytes,
+}
+
+/// What is new after one place and up to another.
+#[derive(Debug)]
+struct News {
+    from: Cursor,
+    to: Cursor,
+    /// `None` if it is too large to be handed around.
+    lines: Option<Vec<Line>>,
+}
+
+/// The reader of the store, as everybody sees it.
+#[derive(Debug)]
+pub(crate) struct Live {
+    news: broadcast::Sender<Arc<News>>,
+    seats: Arc<Semaphore>,
+    /// What was counted over all events.
+    pub(crate) tally: Tally,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let (news, _) = broadcast::channel(KEPT);
+        Live { news, seats: Arc::new(Semaphore::new(LISTENERS)), tally: Tally::default() }
+    }
+}
+
+impl Live {
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> usize {
+        LISTENERS.saturating_sub(self.seats.available_permits())
+    }
+
+    fn publish(&self, from: Cursor, entries: &[Entry]) {
+        let Some(to) = entries.last().map(|entry| entry.cursor) else { return };
+        if self.news.receiver_count() == 0 {
+            return;
+        }
+        let bytes: usize =
+            entries.iter().map(|entry| entry.record.text.len() + entry.record.decision.len()).sum();
+        let lines = (bytes <= PIECE_BYTES).then(|| entries.iter().map(line).collect());
+        // Nobody listens any more: nobody is to be told.
+        let _ = self.news.send(Arc::new(News { from, to, lines }));
+    }
+}
+
+/// Reads what is new for as long as the server runs.
+pub(crate) async fn follow(office: Shared) {
+    let mut stirred = office.intake.watch();
+    let mut place = loop {
+        match read(&office, |desk| desk.newest()).await {
+            Ok(place) => break place,
+            Err(error) => office.signals.log.trouble("live", error.trouble.as_str(), &error.what),
+        }
+        tokio::time::sleep(LATER).await;
+    };
+    office.live.tally.begin(place);
+    tokio::spawn(catch_up(Arc::clone(&office)));
+    loop {
+        match read(&office, move |desk| desk.since(place, PORTION)).await {
+            Ok(entries) => {
+                let from = place;
+                place = entries.last().map_or(place, |last| last.cursor);
+                office.live.tally.next(from, &entries);
+                office.live.publish(from, &entries);
+                if entries.len() < PORTION {
+                    tokio::time::sleep(BREATH).await;
+                    // If the line is closed we are about to be stopped.
+                    let _ = tokio::time::timeout(GLANCE, stirred.changed()).await;
+                }
+            }
+            Err(error) => {
+                office.signals.log.trouble("live", error.trouble.as_str(), &error.what);
+                tokio::time::sleep(LATER).await;
+            }
+        }
+    }
+}
+
+/// Counts what was stored before the server was started, until it meets the reader of what is new.
+async fn catch_up(office: Shared) {
+    while let Some(place) = office.live.tally.behind() {
+        match read(&office, move |desk| desk.since(place, PORTION)).await {
+            Ok(entries) => office.live.tally.earlier(&entries),
+            Err(error) => {
+                office.signals.log.trouble("metrics", error.trouble.as_str(), &error.what);
+                tokio::time::sleep(LATER).await;
+            }
+        }
+    }
+}
+
+/// Reads the store beside everybody else; there is one of these at a time for each purpose.
+async fn read<T: Send + 'static>(
+    office: &Office,
+    work: impl FnOnce(&dyn Desk) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let desk = Arc::clone(office.recorder.journal());
+    let done = tokio::task::spawn_blocking(move || work(desk.as_ref())).await;
+    done.unwrap_or_else(|_| {
+        Err(StoreError::new(flyball_journal::Trouble::Io, "reading the store has failed"))
+    })
+}
+
+/// An event with its decision, as JSON.
+pub(crate) fn told(session: &str, record: &flyball_journal::Record) -> String {
+    let at = record.at.map_or(Value::Null, Value::from);
+    let whole = format!(
+        "{{\"session\":{},\"seq\":{},\"at\":{at},\"event\":{},\"decision\":{}}}",
+        Value::from(session),
+        record.seq,
+        record.text,
+        record.decision
+    );
+    // Line ends stand only between the tokens of JSON, never inside of a text.
+    if whole.contains(['\n', '\r']) { whole.replace(['\n', '\r'], " ") } else { whole }
+}
+
+fn line(entry: &Entry) -> Line {
+    let data = told(&entry.session, &entry.record);
+    let text = format!("id: {}\nevent: decision\ndata: {data}\n\n", written(entry.cursor));
+    Line { cursor: entry.cursor, session: entry.session.clone(), text: Bytes::from(text) }
+}
+
+fn written(cursor: Cursor) -> String {
+    format!("{}-{}", cursor.transaction, cursor.position)
+}
+
+/// Reads a place as it was written.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn cursor(text: &str) -> Result<Cursor, Problem> {
+    let parts = text.trim().split_once('-');
+    let parts =
+        parts.and_then(|(transaction, position)| Some((transaction.parse().ok()?, position.parse().ok()?)));
+    let Some((transaction, position)) = parts else {
+        let what = "this is no place in the order of events";
+        let advice = "send the id of the last event that came, or 0-0 for all";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_cursor", what, advice));
+    };
+    // No store counts further than this.
+    let most = u64::from(u32::MAX) << 31;
+    Ok(Cursor { transaction, position: most.min(position) })
+}
+
+/// Which events somebody wants, and may have.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// Only this session.
+    pub(crate) session: Option<String>,
+    /// Only sessions whose names begin with this.
+    pub(crate) prefix: Option<String>,
+}
+
+impl Filter {
+    fn takes(&self, session: &str) -> bool {
+        self.session.as_ref().is_none_or(|own| own == session)
+            && self.prefix.as_ref().is_none_or(|prefix| session.starts_with(prefix.as_str()))
+    }
+}
+
+/// Somebody who listens.
+pub(crate) struct Listener {
+    office: Shared,
+    filter: Filter,
+    /// Everything up to here was handed over.
+    place: Cursor,
+    news: broadcast::Receiver<Arc<News>>,
+    closing: watch::Receiver<bool>,
+    /// There is more in the store than was handed over.
+    behind: bool,
+    until: Instant,
+    /// When something must be said again, be it only that somebody is there.
+    beat: Instant,
+    ready: std::collections::VecDeque<Bytes>,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    /// Begins after a place, or now.
+    ///
+    /// # Errors
+    /// If too many listen, or the store cannot be read.
+    pub(crate) async fn new(office: Shared, filter: Filter, after: Option<Cursor>) -> Result<Self, Problem> {
+        let Ok(seat) = Arc::clone(&office.live.seats).try_acquire_owned() else {
+            let what = format!("{LISTENERS} listen already");
+            let advice = "wait as long as Retry-After says, or listen at another server of the store";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_listeners", what, advice));
+        };
+        // First the ear, then the place: what comes between the two is noticed.
+        let news = office.live.news.subscribe();
+        let place = match after {
+            Some(place) => place,
+            None => office.look(|office| office.desk().newest()).await?,
+        };
+        let closing = office.signals.closing();
+        let hello = format!("retry: 1000\nid: {}\n: from here on\n\n", written(place));
+        Ok(Listener {
+            office,
+            filter,
+            place,
+            news,
+            closing,
+            behind: true,
+            until: Instant::now() + LONGEST,
+            beat: Instant::now() + BEAT,
+            ready: [Bytes::from(hello)].into(),
+            _seat: seat,
+        })
+    }
+
+    /// The next piece; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if *self.closing.borrow() || Instant::now() >= self.until {
+                return None;
+            }
+            if let Some(piece) = self.ready.pop_front() {
+                self.beat = Instant::now() + BEAT;
+                return Some(piece);
+            }
+            if Instant::now() >= self.beat {
+                // The place goes along: whoever comes back need not have everything looked through again.
+                self.ready.push_back(Bytes::from(format!("id: {}\n: still here\n\n", written(self.place))));
+                continue;
+            }
+            if self.behind {
+                self.read_on().await;
+                continue;
+            }
+            tokio::select! {
+                _ = self.closing.changed() => {}
+                news = self.news.recv() => match news {
+                    Ok(news) => self.hear(&news),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.behind = true,
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+                () = tokio::time::sleep_until(self.until.min(self.beat)) => {}
+            }
+        }
+    }
+
+    async fn read_on(&mut self) {
+        let place = self.place;
+        match self.office.look(move |office| office.desk().since(place, OWN_PORTION)).await {
+            Ok(entries) => {
+                self.behind = entries.len() == OWN_PORTION;
+                self.place = entries.last().map_or(place, |last| last.cursor);
+                let wanted = entries.iter().filter(|entry| self.filter.takes(&entry.session));
+                let text: Vec<u8> = wanted.flat_map(|entry| line(entry).text).collect();
+                if !text.is_empty() {
+                    self.ready.push_back(Bytes::from(text));
+                }
+            }
+            // Too much to do, or no store: it is still there later, and so are we.
+            Err(_) => {
+                tokio::select! {
+                    _ = self.closing.changed() => {}
+                    () = tokio::time::sleep(LATER) => {}
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, news: &News) {
+        if news.to <= self.place {
+            return;
+        }
+        let Some(lines) = news.lines.as_ref().filter(|_| news.from <= self.place) else {
+            self.behind = true;
+            return;
+        };
+        let (place, filter) = (self.place, &self.filter);
+        let wanted = lines.iter().filter(|line| line.cursor > place && filter.takes(&line.session));
+        self.ready.extend(wanted.map(|line| line.text.clone()));
+        self.place = news.to;
+    }
+}
