@@ -6,7 +6,12 @@ use crate::run::{cargo, root, run as run_command, run_with};
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
-    for (of, path) in [("policy", "docs/policy.schema.json"), ("workflow", "docs/workflow.schema.json")] {
+    let schemas = [
+        ("policy", "docs/policy.schema.json"),
+        ("workflow", "docs/workflow.schema.json"),
+        ("openapi", "docs/openapi.json"),
+    ];
+    for (of, path) in schemas {
         let print = cargo(&["run", "--quiet", "--package", "flyball-cli", "--", "schema", of]);
         let schema = run_with(print, |_| false)?;
         if !schema.ok || !schema.output.starts_with('{') {

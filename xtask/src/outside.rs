@@ -46,6 +46,23 @@ pub(crate) fn check(tally: &mut Tally, long: bool) -> Vec<String> {
     skipped
 }
 
+/// Everything that the document of the server allows, and much that it does not. `Ok(false)` if what asks it could not
+/// be installed.
+pub(crate) fn interface() -> Result<bool, String> {
+    crate::tools::need("python3", "python3")?;
+    let flyball = target().join("release/flyball").to_string_lossy().into_owned();
+    let work = target().to_string_lossy().into_owned();
+    let script = root().join("xtask/api/conform.py");
+    let status = python(&script, &["--flyball", &flyball, "--work", &work])
+        .status()
+        .map_err(|error| format!("{}: {error}", script.display()))?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(77) => Ok(false),
+        _ => Err("schemathesis found failures".to_owned()),
+    }
+}
+
 fn run_streams(script: &Path, flyball: &str) -> Result<(), String> {
     run(python(script, &["--flyball", flyball])).and_then(succeeded)
 }

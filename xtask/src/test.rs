@@ -87,6 +87,11 @@ fn all(long: bool) -> Tally {
         for why in outside::check(&mut tally, long) {
             tally.skip(why);
         }
+        match outside::interface() {
+            Ok(true) => tally.step("interface", Ok(())),
+            Ok(false) => tally.skip("interface: schemathesis could not be installed".to_owned()),
+            Err(why) => tally.step("interface", Err(why)),
+        }
     }
     tally
 }

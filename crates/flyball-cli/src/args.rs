@@ -172,6 +172,8 @@ pub(crate) enum SchemaOf {
     Policy,
     /// Workflow files.
     Workflow,
+    /// The server's interface, as OpenAPI 3.1.
+    Openapi,
 }
 
 /// `flyball schema`.

@@ -3,7 +3,7 @@
 use crate::paint::{Style, paint_out};
 use crate::words::line;
 use flyball::{LoopReport, Report, Status};
-pub(crate) use flyball_view::whereabouts::{Whereabouts, question, run_of};
+pub(crate) use flyball_view::whereabouts::{Whereabouts, question};
 use std::io::Write;
 
 /// Prints it, with the node and the loops that it is in.

@@ -4,11 +4,12 @@
 //! the session, the plan and the policy as they were shown, holds for a while and is taken once; and the yes itself
 //! names the plan, so that one that was exchanged in between is not approved.
 
+use crate::audit::{self, Entry};
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
 use crate::who::{Principal, Role, digest, random};
 use axum::http::StatusCode;
-use flyball::{Decision, Event};
+use flyball::Decision;
 use flyball_journal::{If, Note};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -39,11 +40,24 @@ pub(crate) enum Act {
     },
     /// Stops it until somebody releases it.
     Stop,
-    /// Says something: an answer in words if a plan waits and it is a no or a change; else a message.
+    /// Says something: a message of a person, which is never an approval.
     Say {
         /// The words.
         text: String,
     },
+}
+
+impl Act {
+    /// The word for the audit log.
+    fn name(&self) -> &'static str {
+        match self {
+            Act::Approve { .. } => "approve",
+            Act::Deny => "deny",
+            Act::Release { .. } => "release",
+            Act::Stop => "stop",
+            Act::Say { .. } => "say",
+        }
+    }
 }
 
 /// What a ticket is bound to.
@@ -70,6 +84,21 @@ pub(crate) async fn act(
 ) -> Result<Decision, Problem> {
     person(principal)?;
     principal.may_touch(session)?;
+    let entry = Entry::by(principal).doing(act.name()).inside(session, why);
+    let open = audit::begin(office, entry).await?;
+    let came = perform(office, principal, session, act, why, key).await;
+    audit::end(office, open, &came).await;
+    came
+}
+
+async fn perform(
+    office: &Shared,
+    principal: &Principal,
+    session: &str,
+    act: Act,
+    why: Option<&str>,
+    key: Option<&str>,
+) -> Result<Decision, Problem> {
     let mut event = match act {
         Act::Approve { ticket } => approval(office, principal, session, ticket, key).await?,
         Act::Deny => json!({"type": "confirmation.answered", "value": "no"}),
@@ -103,6 +132,7 @@ pub(crate) async fn ticket(office: &Shared, principal: &Principal, session: &str
     let (name, session) = (principal.name.clone(), session.to_owned());
     office
         .look(move |office| {
+            office.tidy()?;
             let (bound, expires) = waiting(office, &session, &name)?;
             let word = random()?;
             let until = office.desk().now()?.saturating_add(TICKET_MS).min(expires.unwrap_or(u64::MAX));
@@ -122,9 +152,13 @@ fn waiting(office: &Office, session: &str, by: &str) -> Result<(Bound, Option<u6
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_waits", what, "look at the session again"));
     };
     let asked = office.desk().records(session, waiting.asked, waiting.asked)?.pop();
-    let asked = asked.and_then(|record| Event::from_json(&record.text).ok());
-    let by_whom = asked.as_ref().and_then(|event| event.extra.get("principal")?.as_str());
-    if by_whom == Some(by) {
+    let asked = asked.and_then(|record| serde_json::from_str::<Value>(&record.text).ok());
+    let Some(asked) = asked else {
+        let what = "it can no longer be seen who asked for this plan, so nobody can say yes to it";
+        let advice = "deny it, and let the agent ask again";
+        return Err(Problem::new(StatusCode::CONFLICT, "request_lost", what, advice));
+    };
+    if asked.get("principal").and_then(Value::as_str) == Some(by) {
         let what = "whoever asked for a plan cannot say yes to it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "own_request", what, "somebody else must answer"));
     }
@@ -151,7 +185,12 @@ async fn approval(
                 // The same request again: the event is the same too, so it gets its stored answer.
                 let record = office.desk().records(&session, known.seq, known.seq)?.pop();
                 let event = record.and_then(|record| serde_json::from_str::<Value>(&record.text).ok());
-                let digest = event.as_ref().and_then(|event| event.get("digest")).cloned();
+                let digest = event.as_ref().and_then(|event| event.get("digest")?.as_str());
+                let Some(digest) = digest else {
+                    let what = "this Idempotency-Key was used for something else";
+                    let advice = "use a key of its own for each request";
+                    return Err(Problem::new(StatusCode::CONFLICT, "event_conflict", what, advice));
+                };
                 return Ok(json!({"type": "confirmation.answered", "value": "yes", "digest": digest}));
             }
             let taken = office.desk().take(TICKETS, &digest(&ticket))?;

@@ -1,6 +1,7 @@
 //! The routes: each with the role that it needs, in one table that the tests and the document are made from.
 
 use crate::api;
+use crate::document;
 use crate::office::Shared;
 use crate::problem::Problem;
 use crate::signals::watch;
@@ -11,9 +12,10 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
+use std::sync::LazyLock;
+use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Components, InfoBuilder, OpenApi};
+use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 /// A route and who may use it.
@@ -43,6 +45,7 @@ impl Doors {
                 self.table.push(Door { path: path.clone(), method: method.to_owned(), needs });
                 operation.security =
                     Some(needs.map(|_| SecurityRequirement::new("key", [""; 0])).into_iter().collect());
+                document::complete(operation, needs);
             }
         }
         self.router = self.router.routes((schemas, paths, guarded(needs, methods)));
@@ -139,12 +142,12 @@ pub fn doors() -> Vec<Door> {
 /// The document that describes the interface, as OpenAPI 3.1.
 #[must_use]
 pub fn openapi() -> OpenApi {
-    let (_, mut document) = all().router.split_for_parts();
-    let info = InfoBuilder::new().title("Flyball").version("1").description(Some(
-        "The governor for AI agents: events in, decisions out, and a person's word when one is needed.",
-    ));
-    document.info = info.build();
-    let key = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
-    document.components.get_or_insert_with(Components::new).add_security_scheme("key", key);
-    document
+    let (_, document) = all().router.split_for_parts();
+    document::whole(document)
+}
+
+/// The document as text.
+pub(crate) fn openapi_text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&openapi()).unwrap_or_default());
+    &TEXT
 }

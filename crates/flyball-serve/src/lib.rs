@@ -6,6 +6,8 @@
 
 mod acts;
 mod api;
+mod audit;
+mod document;
 mod doors;
 mod intake;
 mod live;

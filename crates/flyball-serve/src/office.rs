@@ -1,5 +1,6 @@
 //! What all handlers share: the recorder, the line in front of it, and who is who.
 
+use crate::audit::Refusals;
 use crate::intake::{Committers, Intake};
 use crate::live::Live;
 use crate::otlp::Collector;
@@ -10,13 +11,16 @@ use crate::who::{Hosts, Keys, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
 use flyball::{Decision, Error, PolicySource, State};
-use flyball_journal::{Desk, Door, Incoming, Recorder, RecorderOptions};
+use flyball_journal::{Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 
 /// How many requests may read the store at the same time.
 const READERS: usize = 16;
+/// How long notes that are void may lie around, in milliseconds.
+const TIDY_MS: u64 = 10 * 60 * 1000;
 /// How many more may wait for their turn.
 const READERS_WAITING: usize = 256;
 
@@ -51,6 +55,9 @@ pub struct Office {
     pub(crate) signals: Arc<Signals>,
     pub(crate) live: Live,
     pub(crate) otlp: Option<Collector>,
+    pub(crate) refusals: Refusals,
+    /// When notes that are void were last thrown away.
+    tidied: AtomicU64,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -80,6 +87,8 @@ impl Office {
             signals,
             live: Live::default(),
             otlp,
+            refusals: Refusals::default(),
+            tidied: AtomicU64::new(0),
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),
@@ -126,17 +135,42 @@ impl Office {
         self.recorder.journal().as_ref()
     }
 
+    /// Throws away notes that are void, now and then: tickets that nobody used, entries that are too old.
+    ///
+    /// # Errors
+    /// If they cannot be thrown away.
+    pub(crate) fn tidy(&self) -> Result<(), StoreError> {
+        let (now, last) = (self.now(), self.tidied.load(Ordering::Relaxed));
+        let due = now.saturating_sub(last) >= TIDY_MS;
+        if due && self.tidied.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.desk().sweep()?;
+        }
+        Ok(())
+    }
+
     /// Reads an event as it came, and notes who sent it: `principal` is ours, and whoever sends one is refused.
     ///
     /// # Errors
     /// If it is no event.
     pub(crate) fn read(&self, text: &str, principal: &str) -> Result<Incoming, Problem> {
+        self.read_with(text, &[("principal", principal)])
+    }
+
+    /// Reads an event as it came, with more fields than came; whoever sends one of them too is refused.
+    ///
+    /// # Errors
+    /// If it is no event.
+    pub(crate) fn read_with(&self, text: &str, fields: &[(&str, &str)]) -> Result<Incoming, Problem> {
         let Some(rest) = text.trim_start().strip_prefix('{') else {
             // The parser says what is wrong with it.
             return Ok(self.door.read(text, (self.clock)())?);
         };
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-        let whole = format!("{{\"principal\":{}{comma}{rest}", Value::from(principal));
+        let ours: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{}:{}", Value::from(*name), Value::from(*value)))
+            .collect();
+        let whole = format!("{{{}{comma}{rest}", ours.join(","));
         Ok(self.door.read(&whole, (self.clock)())?)
     }
 

@@ -23,10 +23,6 @@ pub struct Problem {
     pub advice: String,
 }
 
-/// The code of a problem on its answer, for the log.
-#[derive(Debug, Clone)]
-pub(crate) struct Coded(pub(crate) String);
-
 /// The body of an answer that is an error.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProblemBody {
@@ -43,7 +39,13 @@ pub(crate) struct ProblemWords {
     pub(crate) what: String,
     /// What to do about it.
     pub(crate) advice: String,
+    /// Where it is explained: a page of this server.
+    pub(crate) help: String,
 }
+
+/// A problem, attached to the answer that tells it, so that the audit log need not read bodies.
+#[derive(Debug, Clone)]
+pub(crate) struct Told(pub(crate) Problem);
 
 impl Problem {
     /// A problem of its own.
@@ -83,7 +85,8 @@ impl Problem {
     /// The body for a caller.
     pub(crate) fn body(&self) -> ProblemBody {
         let Problem { code, what, advice, .. } = self.clone();
-        ProblemBody { error: ProblemWords { code, what, advice } }
+        let help = format!("/errors/{code}");
+        ProblemBody { error: ProblemWords { code, what, advice, help } }
     }
 }
 
@@ -130,7 +133,7 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response.extensions_mut().insert(Coded(self.code));
+        response.extensions_mut().insert(Told(self));
         response
     }
 }

@@ -136,9 +136,9 @@ async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
     loop {
         tokio::select! {
             accepted = accept_tcp(tcp.as_ref()) => match accepted {
-                Ok(stream) => {
+                Ok((stream, from)) => {
                     let _ = stream.set_nodelay(true);
-                    reception.greet(stream, Peer::Tcp);
+                    reception.greet(stream, Peer::Tcp { from: Some(from.ip()) });
                 }
                 Err(_) => tokio::time::sleep(BREATH).await,
             },
@@ -159,9 +159,11 @@ async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept_tcp(listener: Option<&tokio::net::TcpListener>) -> io::Result<tokio::net::TcpStream> {
+async fn accept_tcp(
+    listener: Option<&tokio::net::TcpListener>,
+) -> io::Result<(tokio::net::TcpStream, std::net::SocketAddr)> {
     match listener {
-        Some(listener) => Ok(listener.accept().await?.0),
+        Some(listener) => listener.accept().await,
         None => std::future::pending().await,
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! Nothing here draws; it reads the store and finds the words.
 
+pub mod drawing;
 pub mod evidence;
 pub mod heads;
+pub mod meaning;
+mod next;
 mod plan;
 pub mod story;
 pub mod trend;
 pub mod whereabouts;
 pub mod words;
 
+pub use next::next;
 pub use plan::Plan;

@@ -1,6 +1,12 @@
 //! How a session went: its notable decisions in order, equal ones folded.
 
 use flyball::{Decision, Severity, Status, Verdict};
+use flyball_journal::{Desk, StoreError};
+
+/// How many decisions that were not `allow` are shown, and how many events are searched for them.
+const LATELY: usize = 5;
+const SEARCHED: u64 = 2_000;
+const PORTION: u64 = 200;
 
 /// One finding or effect, and how often it came in a row.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -91,4 +97,23 @@ impl Story {
             None => self.notes.push(note),
         }
     }
+}
+
+/// The last decisions that were not `allow`, oldest first. `newest` is the number of the session's last event.
+///
+/// # Errors
+/// If they cannot be read.
+pub fn lately(desk: &dyn Desk, session: &str, newest: u64) -> Result<Vec<Decision>, StoreError> {
+    let mut found: Vec<Decision> = Vec::new();
+    let mut to = newest;
+    while to > 0 && found.len() < LATELY && newest - to < SEARCHED {
+        let from = to.saturating_sub(PORTION - 1).max(1);
+        let records = desk.records(session, from, to)?;
+        let notable = records.iter().rev().filter(|record| record.verdict > Verdict::Allow);
+        let notable = notable.filter_map(|record| serde_json::from_str(&record.decision).ok());
+        found.extend(notable.take(LATELY - found.len()));
+        to = from - 1;
+    }
+    found.reverse();
+    Ok(found)
 }

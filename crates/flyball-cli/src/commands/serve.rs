@@ -27,7 +27,11 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     let socket = match args.no_socket {
         true => None,
         false => {
-            socket_path(args, &address).map(|path| Ok::<_, Failure>((listen_at(&path)?, path))).transpose()?
+            let others =
+                [&args.agent_uid, &args.operator_uid, &args.admin_uid].iter().any(|uids| !uids.is_empty());
+            socket_path(args, &address)
+                .map(|path| Ok::<_, Failure>((listen_at(&path, others)?, path)))
+                .transpose()?
         }
     };
     let here = tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
@@ -82,8 +86,9 @@ fn socket_path(args: &Serve, address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// Takes a socket: one that nobody listens at is replaced, and only this user may use it.
-fn listen_at(path: &Path) -> Result<UnixListener, Failure> {
+/// Takes a socket: one that nobody listens at is replaced. Only this user may use it; if other users are to, everybody
+/// may connect, and the system says who they are.
+fn listen_at(path: &Path, others: bool) -> Result<UnixListener, Failure> {
     let wrong = |error: std::io::Error| {
         let advice = "choose another place with --socket, or none with --no-socket";
         Failure::new("cannot_listen", path.display().to_string(), error.to_string(), advice)
@@ -92,7 +97,8 @@ fn listen_at(path: &Path) -> Result<UnixListener, Failure> {
         std::fs::remove_file(path).map_err(wrong)?;
     }
     let listener = UnixListener::bind(path).map_err(wrong)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(wrong)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(if others { 0o666 } else { 0o600 }))
+        .map_err(wrong)?;
     Ok(listener)
 }
 

@@ -11,7 +11,7 @@ use crate::trend;
 use crate::whereabouts::{self, Whereabouts};
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
-use flyball::{Decision, Report, State, Status, ToolUse, Verdict};
+use flyball::{Decision, Report, State, Status, ToolUse};
 use flyball_journal::{Desk, Head, Which};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -19,10 +19,6 @@ use std::io::Write;
 /// How many sessions are counted, and how many are shown.
 const COUNTED: usize = 10_000;
 const SHOWN: usize = 15;
-/// How many decisions that were not `allow` are shown, and how many events are searched for them.
-const LATELY: usize = 5;
-const SEARCHED: u64 = 2_000;
-const PORTION: u64 = 200;
 
 /// Runs the command.
 pub(crate) fn run(args: &Arguments) -> Result<Exit, Failure> {
@@ -98,7 +94,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let report = state.report(&policy);
     let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
     let plan = Plan::of(desk, name, &state)?;
-    let lately = lately(desk, name, head.seq)?;
+    let lately = flyball_view::story::lately(desk, name, head.seq)?;
     let now = desk.now()?;
     let commands = next(desk, name, &state, plan.as_ref())?;
     let stands = Whereabouts::of(desk, name, &state)?;
@@ -238,22 +234,6 @@ fn told_tool(name: &str, used: ToolUse) -> String {
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let more = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{name} {}{more}", used.calls)
-}
-
-/// The last decisions that were not `allow`, oldest first.
-fn lately(desk: &dyn Desk, session: &str, newest: u64) -> Result<Vec<Decision>, Failure> {
-    let mut found: Vec<Decision> = Vec::new();
-    let mut to = newest;
-    while to > 0 && found.len() < LATELY && newest - to < SEARCHED {
-        let from = to.saturating_sub(PORTION - 1).max(1);
-        let records = desk.records(session, from, to)?;
-        let notable = records.iter().rev().filter(|record| record.verdict > Verdict::Allow);
-        let notable = notable.filter_map(|record| serde_json::from_str(&record.decision).ok());
-        found.extend(notable.take(LATELY - found.len()));
-        to = from - 1;
-    }
-    found.reverse();
-    Ok(found)
 }
 
 fn print_lately(out: &mut impl Write, lately: &[Decision]) -> std::io::Result<()> {

@@ -21,8 +21,10 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
                 writeln!(out, "{}", json!(new))?;
             } else {
                 writeln!(out, "{}", new.secret)?;
-                writeln!(out, "It is shown this once. Send it as `Authorization: Bearer …`.")?;
-                writeln!(out, "Next: flyball token revoke {}, when it is no longer needed", new.id)?;
+                // The key alone is the output, so that a script can take it.
+                let mut err = std::io::stderr().lock();
+                let _ = writeln!(err, "It is shown this once. Send it as `Authorization: Bearer …`.");
+                let _ = writeln!(err, "Next: flyball token revoke {}, when it is no longer needed", new.id);
             }
         }
         TokenAct::List { store, json } => {

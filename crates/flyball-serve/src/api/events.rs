@@ -1,29 +1,260 @@
-//! Events in, decisions out.
+//! Events in, decisions out: one by one, or many at once with an answer for each.
+//!
+//! What only a person may say is not taken here, whatever the key: it has routes of its own, which ask for more.
 
+use super::ask::{self, BATCH_BYTES, EVENT_BYTES, Media, Name, bad_request};
+use super::schema::{Answers, EventBody};
+use crate::audit;
 use crate::office::Shared;
-use crate::problem::{Problem, ProblemBody};
-use crate::who::Principal;
-use axum::extract::{Extension, State};
-use axum::http::header;
+use crate::problem::Problem;
+use crate::who::{Peer, Principal, Role};
+use axum::extract::{Extension, Request, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flyball::Kind;
+use flyball_journal::Incoming;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
 
-/// Decides upon one event.
+/// How many events may come at once.
+const AT_ONCE: usize = 1_000;
+
+/// Decides upon an event, or upon many.
+///
+/// One object is answered with its decision. An array, or `application/x-ndjson` with one object a line, is answered
+/// with as many answers in the same order: a decision, or `{"error": …}` for an event that was not taken. What is
+/// answered with a decision is on the disk.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events",
-    request_body(content = serde_json::Value, description = "An event: docs/events.md"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The id of the event, if it has none",
+        max_length = 512, min_length = 1, pattern = "^[A-Za-z0-9_.:-]+$")),
+    request_body(content(
+        (EventBody = "application/json"),
+        (String = "application/x-ndjson"),
+    ), description = "An event, an array of events, or one event a line: docs/events.md"),
     responses(
-        (status = 200, description = "The decision, which is on the disk", body = serde_json::Value),
-        (status = 422, description = "The event is wrong", body = ProblemBody),
-        (status = 429, description = "Too much to do", body = ProblemBody),
+        (status = 200, description = "The decision; for many events, the answers in order", content(
+            (Answers = "application/json"), (String = "application/x-ndjson"))),
     )
 )]
 pub(crate) async fn submit(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
-    body: String,
+    Extension(peer): Extension<Peer>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let event = office.read(&body, &principal.name)?;
-    principal.may_touch(&event.event.session)?;
-    let decision = office.intake.submit_one(event).await?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response())
+    take(Sender { office: &office, principal: &principal, peer, session: None }, request).await
+}
+
+/// Decides upon an event of a session, or upon many.
+///
+/// The session is the one in the path. An event that names another one is refused.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/events", tag = "events",
+    params(
+        ("session" = String, Path, description = "The name of the session", min_length = 1, max_length = 512),
+        ("Idempotency-Key" = Option<String>, Header, description = "The id of the event, if it has none",
+        max_length = 512, min_length = 1, pattern = "^[A-Za-z0-9_.:-]+$"),
+    ),
+    request_body(content(
+        (EventBody = "application/json"),
+        (String = "application/x-ndjson"),
+    ), description = "An event, an array of events, or one event a line: docs/events.md"),
+    responses(
+        (status = 200, description = "The decision; for many events, the answers in order", content(
+            (Answers = "application/json"), (String = "application/x-ndjson"))),
+    )
+)]
+pub(crate) async fn submit_to(
+    State(office): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    Name(session): Name,
+    request: Request,
+) -> Result<Response, Problem> {
+    take(Sender { office: &office, principal: &principal, peer, session: Some(&session) }, request).await
+}
+
+/// Who sends, and where to.
+struct Sender<'a> {
+    office: &'a Shared,
+    principal: &'a Principal,
+    peer: Peer,
+    /// The session that the path names.
+    session: Option<&'a str>,
+}
+
+/// What of an event decides how it is read.
+#[derive(Deserialize)]
+struct Peek {
+    session: Option<String>,
+    id: Option<IgnoredAny>,
+}
+
+impl Sender<'_> {
+    /// Reads an event, and refuses it if it is not theirs to send.
+    fn admit(&self, text: &str, key: Option<&str>) -> Result<Incoming, Problem> {
+        if text.len() > EVENT_BYTES {
+            let what = format!("the event has {} bytes, one may have {EVENT_BYTES}", text.len());
+            let advice = "send a fingerprint or the first part of large outputs instead of the whole";
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "event_too_large", what, advice));
+        }
+        let mut fields = vec![("principal", self.principal.name.as_str())];
+        if self.session.is_some() || key.is_some() {
+            // What cannot even be peeked at is complained about below, in better words.
+            let peek: Option<Peek> = serde_json::from_str(text).ok();
+            let (session, id) = peek.map_or((None, false), |peek| (peek.session, peek.id.is_some()));
+            if let Some(own) = self.session.filter(|_| session.is_none()) {
+                fields.push(("session", own));
+            }
+            if let Some(key) = key.filter(|_| !id) {
+                fields.push(("id", key));
+            }
+        }
+        let event = self.office.read_with(text, &fields)?;
+        if let Some(own) = self.session.filter(|own| event.event.session != **own) {
+            let what = format!("the event names another session than the path, which says '{own}'");
+            return Err(bad_request(&what));
+        }
+        may_send(self.principal, &event)?;
+        Ok(event)
+    }
+
+    /// Notes a refusal that is one answer among many, and so no answer of its own.
+    async fn note(&self, problem: &Problem) {
+        if matches!(problem.code.as_str(), "role_forbidden" | "not_your_session") {
+            let asked = "POST an event among many";
+            audit::refused(self.office, Some(self.principal), self.peer, asked, problem).await;
+        }
+    }
+}
+
+/// Refuses what is not theirs to say.
+fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
+    let event = &incoming.event;
+    principal.may_touch(&event.session)?;
+    let route = match &event.kind {
+        Kind::ConfirmationAnswered { .. } => "confirmation",
+        Kind::HumanReleased { .. } => "releases",
+        Kind::HumanStopped { .. } => "stop",
+        Kind::SessionStarted { policy, parent, reopen, .. } => {
+            if let Some(parent) = parent {
+                // A session draws on the budget of the one above it.
+                principal.may_touch(parent)?;
+            }
+            let brings = policy.as_ref().is_some_and(|policy| !policy.is_null());
+            // Both loosen what holds: another policy, and counters that begin again.
+            if (brings || *reopen) && principal.role < Role::Operator {
+                let what =
+                    format!("'{}' is an agent, and an agent does not loosen its own limits", principal.name);
+                let advice = "leave `policy` and `reopen` out; the server's policy holds";
+                return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
+            }
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    let advice = format!("a person does this at POST /v1/sessions/{{session}}/{route}");
+    if principal.role < Role::Operator {
+        let what = format!("'{}' is an agent, and an agent never speaks in a person's place", principal.name);
+        return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
+    }
+    let what = "what a person does is not sent as an event";
+    Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "wrong_route", what, advice))
+}
+
+async fn take(sender: Sender<'_>, request: Request) -> Result<Response, Problem> {
+    let key = ask::idempotency_key(request.headers())?.map(str::to_owned);
+    let (media, text) = ask::body(request, BATCH_BYTES).await?;
+    let many = match media {
+        Media::Lines => lines(&text)?,
+        Media::Json if text.trim_start().starts_with('[') => array(&text)?,
+        Media::Json => {
+            let event = sender.admit(&text, key.as_deref())?;
+            let decision = sender.office.intake.submit_one(event).await?;
+            return Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response());
+        }
+    };
+    if key.is_some() {
+        return Err(bad_request("Idempotency-Key is for one event; many have an `id` each"));
+    }
+    let answers = answers(&sender, many).await?;
+    let (kind, body) = match media {
+        Media::Json => ("application/json", format!("[{}]", answers.join(","))),
+        Media::Lines => ("application/x-ndjson", answers.into_iter().map(|answer| answer + "\n").collect()),
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}
+
+/// An answer for each, in order. Those that are no events do not keep the others back.
+async fn answers(sender: &Sender<'_>, many: Vec<&str>) -> Result<Vec<String>, Problem> {
+    let mut read = Vec::with_capacity(many.len());
+    let mut good = Vec::with_capacity(many.len());
+    for text in many {
+        match sender.admit(text, None) {
+            Ok(event) => {
+                good.push(event);
+                read.push(None);
+            }
+            Err(problem) => {
+                sender.note(&problem).await;
+                read.push(Some(problem));
+            }
+        }
+    }
+    let decided = if good.is_empty() { Vec::new() } else { sender.office.intake.submit(good).await? };
+    let mut decided = decided.into_iter();
+    let answer = |problem: Option<Problem>| match problem {
+        Some(problem) => told(&problem),
+        None => match decided.next() {
+            Some(Ok(decision)) => decision.to_json(),
+            Some(Err(refusal)) => told(&refusal.into()),
+            None => told(&Problem::busy()),
+        },
+    };
+    Ok(read.into_iter().map(answer).collect())
+}
+
+fn told(problem: &Problem) -> String {
+    serde_json::to_string(&problem.body()).unwrap_or_default()
+}
+
+/// Too many events at once.
+fn too_many() -> Problem {
+    bad_request(&format!("more than {AT_ONCE} events came at once"))
+}
+
+fn lines(text: &str) -> Result<Vec<&str>, Problem> {
+    let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).take(AT_ONCE + 1).collect();
+    if all.len() > AT_ONCE { Err(too_many()) } else { Ok(all) }
+}
+
+/// The elements of an array as they stand there, so that each is read and refused on its own.
+fn array(text: &str) -> Result<Vec<&str>, Problem> {
+    struct Elements;
+    impl<'a> Visitor<'a> for Elements {
+        type Value = Option<Vec<&'a str>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of events")
+        }
+
+        fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(element) = seq.next_element::<&RawValue>()? {
+                if all.len() == AT_ONCE {
+                    while seq.next_element::<IgnoredAny>()?.is_some() {}
+                    return Ok(None);
+                }
+                all.push(element.get());
+            }
+            Ok(Some(all))
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = reader.deserialize_seq(Elements).and_then(|all| reader.end().map(|()| all));
+    let read = read.map_err(|error| bad_request(&format!("the body is no array of events: {error}")))?;
+    read.ok_or_else(too_many)
 }

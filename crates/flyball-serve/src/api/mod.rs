@@ -1,8 +1,17 @@
 //! The interface for programs: one file a subject, under `/v1`.
 
+mod ask;
+mod document;
 mod events;
 mod export;
 mod health;
+mod history;
+mod keys;
+mod log;
+mod people;
+mod policies;
+mod schema;
+mod sessions;
 mod live;
 mod metrics;
 
@@ -12,7 +21,29 @@ use utoipa_axum::routes;
 
 /// Adds all routes of the interface.
 pub(crate) fn add(doors: Doors) -> Doors {
-    let doors = doors.api(None, routes!(health::healthz)).api(Some(Role::Agent), routes!(events::submit));
+    let (agent, operator, admin) = (Some(Role::Agent), Some(Role::Operator), Some(Role::Admin));
+    let doors = doors
+        .api(None, routes!(health::healthz))
+        .api(None, routes!(document::error))
+        .api(agent, routes!(document::openapi))
+        .api(agent, routes!(events::submit))
+        .api(agent, routes!(events::submit_to))
+        .api(agent, routes!(sessions::one))
+        .api(agent, routes!(history::trips))
+        .api(operator, routes!(sessions::list))
+        .api(operator, routes!(history::events))
+        .api(operator, routes!(history::evidence_of))
+        .api(operator, routes!(history::graph))
+        .api(operator, routes!(people::inbox))
+        .api(operator, routes!(people::confirmation))
+        .api(operator, routes!(people::releases))
+        .api(operator, routes!(people::stop))
+        .api(operator, routes!(policies::check))
+        .api(operator, routes!(policies::effective))
+        .api(operator, routes!(log::read))
+        .api(admin, routes!(keys::list))
+        .api(admin, routes!(keys::create))
+        .api(admin, routes!(keys::revoke));
     signals(doors)
 }
 

@@ -2,7 +2,7 @@
 
 use super::meters::Asked;
 use crate::office::Shared;
-use crate::problem::Coded;
+use crate::problem::Told;
 use crate::who::Principal;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -33,7 +33,7 @@ pub(crate) async fn each(State(office): State<Shared>, request: Request, next: N
     let took = began.elapsed();
     let status = response.status().as_u16();
     let by = response.extensions().get::<By>().map(|by| by.0.as_str());
-    let code = response.extensions().get::<Coded>().map(|code| code.0.as_str());
+    let code = response.extensions().get::<Told>().map(|told| told.0.code.as_str());
     office.signals.log.request(method, &route, status, took, by, code);
     office.signals.meters.answered(Asked { route, method, status }, took);
     response

@@ -1,6 +1,7 @@
 //! Keys: made once, shown once, kept only as a digest; and logins, which are keys that a browser holds for a while.
 
-use super::{Principal, Role, Via};
+use super::{Peer, Principal, Role, Via};
+use crate::audit::{self, Entry};
 use axum::http::{HeaderMap, header};
 use flyball_journal::{Desk, If, Note, StoreError, Trouble};
 use serde::{Deserialize, Serialize};
@@ -55,8 +56,8 @@ pub struct NewKey {
 }
 
 impl Key {
-    pub(crate) fn into_principal(self, via: Via) -> Principal {
-        Principal { name: self.name, role: self.role, sessions: self.sessions, via }
+    pub(crate) fn into_principal(self, via: Via, peer: Peer) -> Principal {
+        Principal { name: self.name, role: self.role, sessions: self.sessions, via, from: peer.to_string() }
     }
 }
 
@@ -65,6 +66,9 @@ impl Key {
 struct Login {
     key: Key,
     word: String,
+    /// The digest of the key that it was made with: it ends when the key is taken back. A link has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
 }
 
 /// The keys of a store.
@@ -97,12 +101,29 @@ impl Keys {
         sessions: Option<String>,
         ttl_ms: Option<u64>,
     ) -> Result<NewKey, StoreError> {
+        self.create_as(&terminal(), name, role, sessions, ttl_ms)
+    }
+
+    /// Makes a key in somebody's name: it is noted who did, before it is good for anything.
+    ///
+    /// # Errors
+    /// As [`Keys::create`].
+    pub(crate) fn create_as(
+        &self,
+        by: &Entry,
+        name: &str,
+        role: Role,
+        sessions: Option<String>,
+        ttl_ms: Option<u64>,
+    ) -> Result<NewKey, StoreError> {
         let created = self.desk.now()?;
         let expires = ttl_ms.map(|ttl| created.saturating_add(ttl));
         let key = Key { name: name.to_owned(), role, sessions, created, expires };
         let secret = format!("{PREFIX}{}_{}", role.as_str(), random()?);
         let digest = digest(&secret);
         let note = note(KEYS, &digest, &key, expires)?;
+        let told = format!("{} ({}, {name})", short(&digest), role.as_str());
+        audit::put(self.desk.as_ref(), by.clone().doing("key.created").about(&told))?;
         if !self.desk.put(&note, If::New)? {
             return Err(StoreError::new(Trouble::Io, "a key with this secret is there already"));
         }
@@ -132,14 +153,28 @@ impl Keys {
     /// # Errors
     /// If it cannot be written.
     pub fn revoke(&self, id: &str) -> Result<Option<Key>, StoreError> {
+        self.revoke_as(&terminal(), id)
+    }
+
+    /// Takes a key back in somebody's name: it is noted who did.
+    ///
+    /// # Errors
+    /// As [`Keys::revoke`].
+    pub(crate) fn revoke_as(&self, by: &Entry, id: &str) -> Result<Option<Key>, StoreError> {
         let mut after = String::new();
         loop {
             let some = self.desk.notes(KEYS, &after, 500)?;
             let Some(last) = some.last() else { return Ok(None) };
             after.clone_from(&last.key);
             if let Some(found) = some.iter().find(|note| short(&note.key) == id) {
+                let taken = self.desk.take(KEYS, &found.key)?;
                 self.lock().clear();
-                return self.desk.take(KEYS, &found.key)?.map(|note| read(&note)).transpose();
+                let key = taken.as_ref().map(read::<Key>).transpose()?;
+                if let Some(key) = &key {
+                    let told = format!("{id} ({}, {})", key.role.as_str(), key.name);
+                    audit::put(self.desk.as_ref(), by.clone().doing("key.revoked").about(&told))?;
+                }
+                return Ok(key);
             }
         }
     }
@@ -162,8 +197,13 @@ impl Keys {
     /// If it cannot be read.
     pub(crate) fn login(&self, cookie: &str) -> Result<Option<(Key, String)>, StoreError> {
         let Some(note) = self.desk.note(LOGINS, &digest(cookie))? else { return Ok(None) };
-        let Login { key, word } = read(&note)?;
-        Ok(Some((key, word)))
+        let Login { key, word, of } = read(&note)?;
+        // A login is worth no more than the key that it was made with.
+        let ended = match &of {
+            Some(of) => self.believed(KEYS, of, |note| read::<Key>(note))?.is_none(),
+            None => false,
+        };
+        Ok((!ended).then_some((key, word)))
     }
 
     /// Lets a browser in with a secret, or with the link of the first start; gives the cookie. `None` if neither is
@@ -172,17 +212,20 @@ impl Keys {
     /// # Errors
     /// If it cannot be kept.
     pub(crate) fn log_in(&self, secret: &str) -> Result<Option<String>, StoreError> {
-        let key = match self.find(secret)? {
-            Some(key) => key,
+        let (key, of) = match self.find(secret)? {
+            Some(key) => (key, Some(digest(secret))),
             None => match self.desk.take(LINKS, &digest(secret))? {
-                Some(note) => read(&note)?,
+                Some(note) => (read(&note)?, None),
                 None => return Ok(None),
             },
         };
+        let how = if of.is_some() { "with a key" } else { "with the link of the start" };
+        let entry = Entry { who: key.name.clone(), role: Some(key.role), ..Entry::default() };
+        audit::put(self.desk.as_ref(), entry.doing("login").about(how))?;
         let (cookie, word) = (random()?, random()?);
         let until = self.desk.now()?.saturating_add(LOGIN_MS);
         let until = Some(key.expires.map_or(until, |ends| ends.min(until)));
-        self.desk.put(&note(LOGINS, &digest(&cookie), &Login { key, word }, until)?, If::New)?;
+        self.desk.put(&note(LOGINS, &digest(&cookie), &Login { key, word, of }, until)?, If::New)?;
         Ok(Some(cookie))
     }
 
@@ -235,6 +278,12 @@ impl Keys {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Key, Instant)>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who makes keys without the server: whoever can write to the store.
+fn terminal() -> Entry {
+    let who = "flyball token".to_owned();
+    Entry { who, from: "command line".to_owned(), ..Entry::default() }
 }
 
 /// The login that a browser sends along.

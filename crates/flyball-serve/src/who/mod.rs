@@ -14,14 +14,18 @@ pub(crate) use keys::{digest, random};
 pub(crate) use peer::Peer;
 pub use peer::Uids;
 
+use crate::audit;
 use crate::office::Shared;
-use crate::problem::Problem;
+use crate::problem::{Problem, Told};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+
+/// The refusals that stand in the audit log: they are about who somebody is, not about what they sent.
+const REFUSED: [&str; 4] = ["role_forbidden", "not_your_session", "foreign_origin", "key_unknown"];
 
 /// What somebody may do. Each may do what the ones before may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
@@ -57,6 +61,8 @@ pub(crate) struct Principal {
     pub(crate) sessions: Option<String>,
     /// How they were let in.
     pub(crate) via: Via,
+    /// From where they ask, for the audit log.
+    pub(crate) from: String,
 }
 
 /// How somebody was let in.
@@ -95,26 +101,34 @@ impl Principal {
 }
 
 /// Finds out who asks, and whether they may ask here at all. Whether they may do what they ask for, the route says.
+/// Whoever is refused for who they are stands in the audit log.
 pub(crate) async fn let_in(State(office): State<Shared>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    match principal(&office, &head).await {
+    let peer = head.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp { from: None });
+    let asked = format!("{} {}", head.method, head.uri.path());
+    let (who, response) = match principal(&office, peer, &head).await {
         Ok(Some(principal)) => {
-            head.extensions.insert(principal);
-            next.run(Request::from_parts(head, body)).await
+            head.extensions.insert(principal.clone());
+            (Some(principal), next.run(Request::from_parts(head, body)).await)
         }
-        Ok(None) => next.run(Request::from_parts(head, body)).await,
-        Err(problem) => problem.into_response(),
+        Ok(None) => (None, next.run(Request::from_parts(head, body)).await),
+        Err(problem) => (None, problem.into_response()),
+    };
+    if let Some(Told(problem)) = response.extensions().get::<Told>()
+        && REFUSED.contains(&problem.code.as_str())
+    {
+        audit::refused(&office, who.as_ref(), peer, &asked, problem).await;
     }
+    response
 }
 
-async fn principal(office: &Shared, request: &Parts) -> Result<Option<Principal>, Problem> {
-    let peer = request.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp);
+async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Option<Principal>, Problem> {
     office.hosts.check(peer, request)?;
     if let Some(bearer) = request.headers.get(header::AUTHORIZATION) {
         let secret = bearer.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
         let Some(secret) = secret else { return Err(unknown_key()) };
         let found = office.look(move |office| office.keys.find(secret.trim())).await?;
-        return found.map(|key| Some(key.into_principal(Via::Key))).ok_or_else(unknown_key);
+        return found.map(|key| Some(key.into_principal(Via::Key, peer))).ok_or_else(unknown_key);
     }
     if let Some(cookie) = keys::login_cookie(&request.headers) {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
@@ -125,7 +139,7 @@ async fn principal(office: &Shared, request: &Parts) -> Result<Option<Principal>
         }
         // A cookie that is void is as good as none: the page asks to log in again.
         let found = office.look(move |office| office.keys.login(&cookie)).await?;
-        return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word })));
+        return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word }, peer)));
     }
     Ok(office.uids.principal(peer))
 }

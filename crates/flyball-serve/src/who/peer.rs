@@ -1,17 +1,32 @@
 //! Who is at the other end of the socket: the system says which user that is, and nobody can lie about it.
 
 use super::{Principal, Role, Via};
+use std::fmt;
+use std::net::IpAddr;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Somebody over the network.
-    Tcp,
+    Tcp {
+        /// Their address; behind a balancer it is the balancer's.
+        from: Option<IpAddr>,
+    },
     /// A process of this machine.
     Socket {
         /// Its user.
         uid: u32,
     },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp { from: Some(from) } => from.fmt(f),
+            Peer::Tcp { from: None } => f.write_str("network"),
+            Peer::Socket { uid } => write!(f, "socket, uid {uid}"),
+        }
+    }
 }
 
 /// Which users have which role on the socket.
@@ -44,6 +59,12 @@ impl Uids {
         } else {
             return None;
         };
-        Some(Principal { name: format!("uid:{uid}"), role, sessions: None, via: Via::Peer })
+        Some(Principal {
+            name: format!("uid:{uid}"),
+            role,
+            sessions: None,
+            via: Via::Peer,
+            from: peer.to_string(),
+        })
     }
 }
