@@ -5,6 +5,7 @@ mod bench_audit;
 mod bench_hook;
 mod bench_journal;
 mod bench_run;
+mod bench_serve;
 mod bless;
 mod fuzz;
 mod outside;
@@ -26,6 +27,8 @@ usage: cargo xtask TASK
   bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
   bench hook        what a cold hook call costs, beside a bare program that commits one row to the same file
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
+  bench serve       what the server costs beside a bare one and the journal alone, under ten times too much, and with
+                    10,000 sessions (about six minutes)
   bench audit [--mb N]
                     what an audit of 1000 MB of sessions costs, beside a Python script that only parses each line
   fuzz [--target event|policy|governor] [--runs N]
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
             Some((what, rest)) if what == "hook" => bench_hook::run(rest),
             Some((what, rest)) if what == "journal" => bench_journal::run(rest),
             Some((what, rest)) if what == "run" => bench_run::run(rest),
+            Some((what, rest)) if what == "serve" => bench_serve::run(rest),
             _ => bench::run(rest),
         },
         "fuzz" => fuzz::run(rest),

@@ -105,6 +105,7 @@ pub(crate) fn router(office: Shared) -> Router {
         .layer(from_fn(watch::name))
         .layer(from_fn_with_state(office.clone(), who::let_in))
         .layer(from_fn_with_state(office.clone(), watch::each))
+        .layer(from_fn_with_state(office.clone(), crate::serve::turnstile))
         .with_state(office)
 }
 

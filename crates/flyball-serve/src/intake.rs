@@ -8,12 +8,15 @@ use crate::signals::Signals;
 use flyball_journal::{Answer, Incoming, Recorder};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 /// How many events are committed together at most.
 const TOGETHER: usize = 256;
 /// How many threads commit, where more than one may write at a time.
 const COMMITTERS: usize = 8;
+/// How many where only one may: the next group is decided upon while the disk is busy with the one before.
+const IN_TURN: usize = 2;
 
 /// Events of one request, and who waits for the answers.
 struct Waiting {
@@ -39,11 +42,11 @@ pub(crate) struct Intake {
 pub(crate) struct Committers(Vec<JoinHandle<()>>);
 
 impl Committers {
-    /// Waits until everything that was let in is answered.
-    pub(crate) fn finish(self) {
-        for thread in self.0 {
-            // One that has panicked has answered nobody; its callers were told that the outcome is unknown.
-            let _ = thread.join();
+    /// Waits until everything that was let in is answered, but not for a store that never answers.
+    pub(crate) fn finish(self, most: Duration) {
+        let until = Instant::now() + most;
+        while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::park_timeout(Duration::from_millis(2));
         }
     }
 }
@@ -54,7 +57,7 @@ impl Intake {
         let (line, waiting) = mpsc::unbounded_channel();
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         let stirred = Arc::new(watch::Sender::new(0));
-        let count = if recorder.journal().has_one_writer() { 1 } else { COMMITTERS };
+        let count = if recorder.journal().has_one_writer() { IN_TURN } else { COMMITTERS };
         let threads = (0..count).map(|_| {
             let (recorder, waiting, stirred) =
                 (Arc::clone(recorder), Arc::clone(&waiting), Arc::clone(&stirred));

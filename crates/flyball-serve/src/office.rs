@@ -7,6 +7,8 @@ use crate::otlp::Collector;
 use crate::problem::Problem;
 use crate::signals::Signals;
 use crate::signals::log::{Log, LogStyle, Scribe};
+use crate::runs::{Runs, Workshop};
+use crate::serve::Presence;
 use crate::who::{Hosts, Keys, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
@@ -41,6 +43,8 @@ pub struct Setting {
     pub log: LogStyle,
     /// Where traces go.
     pub otlp: Option<Collector>,
+    /// The workflows that may be run, and by how many workers.
+    pub workshop: Workshop,
 }
 
 /// What all handlers share.
@@ -58,6 +62,8 @@ pub struct Office {
     pub(crate) refusals: Refusals,
     /// When notes that are void were last thrown away.
     tidied: AtomicU64,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) presence: Presence,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -71,7 +77,7 @@ impl Office {
     /// # Errors
     /// If the policy cannot be used.
     pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers, Scribe), Error> {
-        let Setting { recorder, clock, queue, hosts, uids, log, otlp } = setting;
+        let Setting { recorder, clock, queue, hosts, uids, workshop, log, otlp } = setting;
         let door = Door::new(&recorder.policy().journal)?;
         let (log, scribe) = Log::open(log, clock);
         let signals = Arc::new(Signals::new(log));
@@ -89,6 +95,8 @@ impl Office {
             otlp,
             refusals: Refusals::default(),
             tidied: AtomicU64::new(0),
+            runs: Arc::new(Runs::new(workshop, recorder.journal())),
+            presence: Presence::default(),
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),
@@ -205,9 +213,14 @@ impl Office {
     pub(crate) async fn act(self: &Arc<Self>, event: &Value, principal: &str) -> Result<Decision, Problem> {
         let began = std::time::Instant::now();
         let incoming = self.read(&event.to_string(), principal)?;
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let by = principal.to_owned();
         let decision = self.look(move |office| {
-            let recorder = office.under(&incoming.event.session)?;
-            recorder.submit(incoming).map_err(Problem::from)
+            let session = incoming.event.session.clone();
+            let recorder = office.under(&session)?;
+            let decision = recorder.submit(incoming).map_err(Problem::from)?;
+            office.runs.heard(&session, &kind, decision.decision, &by);
+            Ok::<_, Problem>(decision)
         });
         let decision = decision.await?;
         self.signals.decided(began.elapsed(), &[Ok(decision.clone())]);

@@ -2,11 +2,16 @@
 
 use crate::doors;
 use crate::live;
-use crate::office::{Office, Setting};
+use crate::office::{Office, Setting, Shared};
 use crate::otlp;
 use crate::patience::Patient;
+use crate::problem::Problem;
+use crate::runs::Workers;
 use crate::signals;
 use crate::who::Peer;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -14,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,6 +28,8 @@ use tower::ServiceExt;
 
 /// How long answers that are under way may take to end, once we are to stop.
 const GRACE: Duration = Duration::from_secs(20);
+/// How long nobody must have waited for an answer before streams without an end are cut off.
+const STILL: Duration = Duration::from_millis(300);
 /// How long threads that are at work may take to end at last.
 const LAST: Duration = Duration::from_secs(5);
 /// How long the head of a request may take to arrive.
@@ -50,16 +58,66 @@ pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let socket = listen.socket.as_ref().map(|(_, path)| path.clone());
     let (office, committers, scribe) = Office::open(setting).map_err(|error| io::Error::other(error.what))?;
-    let served = runtime.block_on(run(Arc::clone(&office), listen));
+    let workers = Workers::start(&office.runs);
+    let served = runtime.block_on(run(Arc::clone(&office), listen, workers));
     drop(office);
-    runtime.shutdown_timeout(LAST);
-    committers.finish();
-    scribe.finish();
+    if let Ok(End::Drained) = served {
+        // Everybody has their answer; what is left are threads that end by themselves.
+        runtime.shutdown_timeout(LAST);
+        committers.finish(LAST);
+        scribe.finish();
+    } else {
+        runtime.shutdown_background();
+    }
     if let Some(path) = socket {
         // Whoever finds it there the next time sees that nobody listens.
         let _ = std::fs::remove_file(path);
     }
-    served
+    served.map(|_| ())
+}
+
+/// How it ended.
+enum End {
+    /// Everything that was taken is answered.
+    Drained,
+    /// Somebody could not wait.
+    AtOnce,
+}
+
+/// Who is being served, and whether anybody else will be.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    inside: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Presence {
+    /// Whether the server is about to stop: nobody new is let in.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+}
+
+/// One request that is not answered yet.
+struct Inside(Shared);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.presence.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Counts those who wait for an answer, and lets nobody in once we are to stop.
+pub(crate) async fn turnstile(State(office): State<Shared>, request: Request, next: Next) -> Response {
+    office.presence.inside.fetch_add(1, Ordering::SeqCst);
+    let inside = Inside(office);
+    // Counted first, looked at afterwards: whoever gets in is waited for.
+    if inside.0.presence.is_stopping() {
+        return Problem::stopping().into_response();
+    }
+    let response = next.run(request).await;
+    drop(inside);
+    response
 }
 
 /// The signals that end us.
@@ -110,7 +168,7 @@ impl Reception {
     }
 }
 
-async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
+async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Result<End> {
     let tcp = listen.tcp.map(|tcp| {
         tcp.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(tcp)
@@ -151,12 +209,32 @@ async fn run(office: Arc<Office>, listen: Listen) -> io::Result<()> {
     }
     drop((tcp, socket));
     office.signals.close();
-    tokio::select! {
-        () = reception.open.shutdown() => {}
-        () = tokio::time::sleep(GRACE) => {}
-        () = stop.wait() => {}
+    office.presence.stopping.store(true, Ordering::SeqCst);
+    workers.close();
+    let all_done = async {
+        tokio::select! {
+            () = reception.open.shutdown() => {}
+            () = still(&office) => {}
+            () = tokio::time::sleep(GRACE) => {}
+        }
+        // Runs stop where they are and put their orders back; another server goes on.
+        let _ = tokio::task::spawn_blocking(move || workers.finish()).await;
+    };
+    Ok(tokio::select! {
+        () = all_done => End::Drained,
+        () = stop.wait() => End::AtOnce,
+    })
+}
+
+/// Waits until nobody has waited for an answer for a while: what is still open then are streams that have no end.
+async fn still(office: &Office) {
+    let mut quiet = Duration::ZERO;
+    let tick = STILL / 10;
+    while quiet < STILL {
+        tokio::time::sleep(tick).await;
+        let nobody = office.presence.inside.load(Ordering::SeqCst) == 0;
+        quiet = if nobody { quiet + tick } else { Duration::ZERO };
     }
-    Ok(())
 }
 
 async fn accept_tcp(

@@ -20,16 +20,3 @@ pub(crate) fn line(session: &str, number: u64) -> String {
 pub(crate) fn event(session: &str, number: u64) -> crate::Outcome<Incoming> {
     Ok(Incoming::read(line(session, number), None).map_err(|error| error.what)?)
 }
-
-/// What a coding agent writes on its hook's stdin, before or after a call.
-pub(crate) fn hook_input(number: u64) -> (&'static str, String) {
-    let call = number / 2;
-    let about = format!(
-        r#""session_id":"hook","transcript_path":null,"cwd":"/","permission_mode":"default","tool_name":"Bash","tool_use_id":"toolu_{call}","tool_input":{{"command":"python -m pytest -q tests/test_invoice_{call}.py -k rounding"}}"#
-    );
-    if number.is_multiple_of(2) {
-        return ("PreToolUse", format!(r#"{{"hook_event_name":"PreToolUse",{about}}}"#));
-    }
-    let told = r#""tool_response":{"stdout":"collected 12 items\n1 failed, 11 passed in 0.18s","stderr":""}"#;
-    ("PostToolUse", format!(r#"{{"hook_event_name":"PostToolUse",{about},{told}}}"#))
-}

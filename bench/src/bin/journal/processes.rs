@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::clock::{permille, ratio};
-use crate::lines::{hook_input, line};
+use crate::lines::line;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -113,4 +113,17 @@ pub(crate) fn share(flyball: &str, file: &str, processes: u64, seconds: u64) -> 
         ratio(least, most),
         longest.as_micros()
     )])
+}
+
+/// What a coding agent writes on its hook's stdin, before or after a call.
+fn hook_input(number: u64) -> (&'static str, String) {
+    let call = number / 2;
+    let about = format!(
+        r#""session_id":"hook","transcript_path":null,"cwd":"/","permission_mode":"default","tool_name":"Bash","tool_use_id":"toolu_{call}","tool_input":{{"command":"python -m pytest -q tests/test_invoice_{call}.py -k rounding"}}"#
+    );
+    if number.is_multiple_of(2) {
+        return ("PreToolUse", format!(r#"{{"hook_event_name":"PreToolUse",{about}}}"#));
+    }
+    let told = r#""tool_response":{"stdout":"collected 12 items\n1 failed, 11 passed in 0.18s","stderr":""}"#;
+    ("PostToolUse", format!(r#"{{"hook_event_name":"PostToolUse",{about},{told}}}"#))
 }

@@ -26,6 +26,15 @@ pub(crate) struct Serve {
     /// How many events may wait for the store; whoever comes then is told to come again.
     #[arg(long, value_name = "EVENTS", default_value_t = 1024)]
     pub(crate) queue: usize,
+    /// Run workflows of this folder, by name; without it there are none.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workflows: Option<PathBuf>,
+    /// How many runs this server carries out at a time; 0 leaves them to other servers of the store.
+    #[arg(long, value_name = "RUNS", default_value_t = 2)]
+    pub(crate) workers: usize,
+    /// How many sessions are kept in memory; others are read from the store when they go on.
+    #[arg(long, value_name = "SESSIONS", default_value_t = 1024)]
+    pub(crate) hot_sessions: usize,
     /// Users who report on the socket without a key, beside the server's own; may be given several times.
     #[arg(long, value_name = "UID")]
     pub(crate) agent_uid: Vec<u32>,

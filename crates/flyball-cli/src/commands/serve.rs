@@ -8,7 +8,8 @@ use crate::load;
 use crate::store;
 use flyball::Preset;
 use flyball_journal::{Address, Recorder, RecorderOptions};
-use flyball_serve::{Collector, Keys, Listen, LogStyle, Role, Setting, Uids};
+use flyball_serve::{Collector, Keys, Listen, LogStyle, Role, Setting, Uids, Workshop};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,7 +23,9 @@ const FIRST: &str = "first operator";
 pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
     let address = store::address(&args.store)?;
-    let recorder = Arc::new(Recorder::new(address.open()?, source, RecorderOptions::default()));
+    let options = RecorderOptions { hot_sessions: args.hot_sessions.max(1), ..RecorderOptions::default() };
+    let recorder = Arc::new(Recorder::new(address.open()?, source, options));
+    let workshop = workshop(args, &address)?;
     let tcp = if args.no_tcp { None } else { Some(bind(args.listen)?) };
     let socket = match args.no_socket {
         true => None,
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         },
         log: log_style(args.log),
         otlp: collector(args)?,
+        workshop,
     };
     flyball_serve::serve(setting, Listen { tcp, socket })?;
     Ok(Exit::Done)
@@ -73,6 +77,41 @@ fn collector(args: &Serve) -> Result<Option<Collector>, Failure> {
         return Err(Failure::new("bad_collector", "--otlp", what, "write it like http://127.0.0.1:4318"));
     }
     Ok(Some(Collector { address: address.clone(), content: args.otlp_content }))
+}
+
+/// How workflows are run: by this program, on this store, under this policy.
+fn workshop(args: &Serve, address: &Address) -> Result<Workshop, Failure> {
+    if let Some(folder) = args.workflows.as_deref().filter(|folder| !folder.is_dir()) {
+        let place = folder.display().to_string();
+        return Err(Failure::new("cannot_read", place, "there is no such folder", "check --workflows"));
+    }
+    if args.workflows.is_some() && *address == Address::Memory {
+        let what = "a store in memory is seen by nobody else, and runs are processes of their own";
+        return Err(Failure::new("store_address", "--workflows", what, "name a store with --store"));
+    }
+    let mut given: Vec<OsString> = Vec::new();
+    let mut env = Vec::new();
+    match address {
+        // It may hold a password, and everybody may see how a program was called.
+        Address::Server(url) => env.push(("FLYBALL_STORE".into(), url.into())),
+        Address::File(path) | Address::Project(path) => {
+            let path = std::path::absolute(path)?;
+            given.extend(["--store".into(), OsString::from(format!("sqlite:{}", path.display()))]);
+        }
+        Address::Memory => {}
+    }
+    if let Some(file) = &args.policy.policy {
+        given.extend(["--policy".into(), std::path::absolute(file)?.into()]);
+    }
+    given.extend(args.policy.preset.iter().map(|preset| OsString::from(format!("--preset={preset}"))));
+    given.extend(args.policy.set.iter().map(|set| OsString::from(format!("--set={set}"))));
+    Ok(Workshop {
+        folder: args.workflows.clone(),
+        workers: args.workers,
+        program: std::env::current_exe()?,
+        args: given,
+        env,
+    })
 }
 
 /// Where the socket goes: as said, beside the store's file, or among the user's runtime files.

@@ -9,6 +9,7 @@ mod load;
 mod notes;
 mod numbers;
 mod private;
+mod reader;
 mod rows;
 mod schema;
 mod turn;
@@ -70,6 +71,7 @@ pub struct Sqlite {
     sync: Sync,
     probe: Probe,
     inner: Mutex<Inner>,
+    reader: reader::Reader,
     turns: turn::Turns,
     numbers: numbers::Numbers,
 }
@@ -103,6 +105,7 @@ impl Sqlite {
             sync: options.sync,
             probe: options.probe,
             inner: Mutex::new(Inner { connection, broken: false, hardened: false }),
+            reader: reader::Reader::default(),
             turns,
             numbers: numbers::Numbers::default(),
         };
@@ -298,7 +301,7 @@ impl Journal for Sqlite {
     }
 
     fn records(&self, session: &str, from: u64, to: u64) -> Result<Vec<Record>> {
-        self.read(|sql| load::records(sql, session, from, to))
+        self.look(|sql| load::records(sql, session, from, to))
     }
 
     fn handles(&self, session: &str) -> Result<Handles> {
@@ -315,7 +318,7 @@ impl Journal for Sqlite {
     }
 
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
-        self.read(|sql| load::since(sql, after, limit))
+        self.look(|sql| load::since(sql, after, limit))
     }
 
     fn newest(&self) -> Result<Cursor> {
@@ -353,15 +356,15 @@ impl Journal for Sqlite {
 
 impl Desk for Sqlite {
     fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
-        self.read(|sql| desk::heads(sql, which, limit))
+        self.look(|sql| desk::heads(sql, which, limit))
     }
 
     fn pending(&self, session: &str) -> Result<Option<PendingRow>> {
-        self.read(|sql| load::pending(sql, session))
+        self.look(|sql| load::pending(sql, session))
     }
 
     fn errands(&self, state: ErrandState, limit: usize) -> Result<Vec<Errand>> {
-        self.read(|sql| desk::errands(sql, state, limit))
+        self.look(|sql| desk::errands(sql, state, limit))
     }
 
     fn errand_count(&self, state: ErrandState) -> Result<u64> {
@@ -391,11 +394,11 @@ impl Shelf for Sqlite {
     }
 
     fn note(&self, shelf: &str, key: &str) -> Result<Option<Note>> {
-        self.read(|sql| notes::find(sql, shelf, key))
+        self.look(|sql| notes::find(sql, shelf, key))
     }
 
     fn notes(&self, shelf: &str, after: &str, limit: usize) -> Result<Vec<Note>> {
-        self.read(|sql| notes::list(sql, shelf, after, limit))
+        self.look(|sql| notes::list(sql, shelf, after, limit))
     }
 
     fn take(&self, shelf: &str, key: &str) -> Result<Option<Note>> {

@@ -16,6 +16,7 @@ mod live;
 mod metrics;
 
 use crate::doors::Doors;
+use crate::runs::web as runs;
 use crate::who::Role;
 use utoipa_axum::routes;
 
@@ -44,7 +45,7 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(admin, routes!(keys::list))
         .api(admin, routes!(keys::create))
         .api(admin, routes!(keys::revoke));
-    signals(doors)
+    runs(signals(doors))
 }
 
 /// What the server tells: live events, counts, whether it can do its work, sessions to take away.
@@ -56,4 +57,14 @@ fn signals(doors: Doors) -> Doors {
         .api(Some(Role::Agent), routes!(metrics::text))
         .api(Some(Role::Agent), routes!(metrics::json))
         .api(Some(Role::Agent), routes!(export::session))
+}
+
+/// Workflows: what may be run, what runs, and a word to it.
+fn runs(doors: Doors) -> Doors {
+    doors
+        .api(Some(Role::Agent), routes!(runs::workflows))
+        .api(Some(Role::Agent), routes!(runs::list))
+        .api(Some(Role::Operator), routes!(runs::start))
+        .api(Some(Role::Operator), routes!(runs::resume))
+        .api(Some(Role::Operator), routes!(runs::message))
 }

@@ -1,0 +1,58 @@
+//! A connection that is kept open: writes a request, reads the answer, and nothing else.
+
+use crate::Outcome;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    head: String,
+    buffer: Vec<u8>,
+}
+
+/// What came back.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) retry_after: bool,
+}
+
+impl Client {
+    /// Connects.
+    pub(crate) async fn connect(address: &str, key: &str) -> Outcome<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let bearer = if key.is_empty() { String::new() } else { format!("Authorization: Bearer {key}\r\n") };
+        let head = format!(
+            "POST /v1/events HTTP/1.1\r\nHost: {address}\r\n{bearer}Content-Type: application/json\r\n"
+        );
+        Ok(Client { stream, head, buffer: Vec::with_capacity(4_096) })
+    }
+
+    /// Posts an event.
+    pub(crate) async fn post(&mut self, event: &str) -> Outcome<Reply> {
+        let request = format!("{}Content-Length: {}\r\n\r\n{event}", self.head, event.len());
+        self.stream.write_all(request.as_bytes()).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err("the server hung up".into());
+            }
+            if let Some(reply) = whole(&self.buffer) {
+                return Ok(reply);
+            }
+        }
+    }
+}
+
+/// The answer, once all of it is there.
+fn whole(buffer: &[u8]) -> Option<Reply> {
+    let end = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(buffer.get(..end)?).ok()?.to_ascii_lowercase();
+    let length = head.split("content-length:").nth(1)?.split("\r\n").next()?.trim().parse::<usize>().ok()?;
+    if buffer.len() < end + 4 + length {
+        return None;
+    }
+    let status = head.get(9..12)?.parse().ok()?;
+    Some(Reply { status, retry_after: head.contains("\r\nretry-after:") })
+}

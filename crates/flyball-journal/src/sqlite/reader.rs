@@ -1,0 +1,48 @@
+//! A second connection for those who only look: a page that lists sessions does not wait for a commit, and no commit waits
+//! for a page. What was committed is seen at once.
+//!
+//! The writer reads what it needs with its own connection; this one is opened when somebody looks for the first time.
+
+use super::{Fault, PATIENCE, Sqlite, trouble};
+use crate::journal::Result;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// The most memory for its pages, in KiB.
+const CACHE_KIB: u32 = 2_048;
+
+/// The connection, once somebody has looked.
+#[derive(Debug, Default)]
+pub(super) struct Reader(Mutex<Option<Connection>>);
+
+impl Sqlite {
+    /// Looks at what is committed, beside whoever writes.
+    pub(super) fn look<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        // A store whose disk has failed is not looked at either. If somebody is writing, it has not failed yet.
+        if let Ok(free) = self.inner.try_lock() {
+            drop(free);
+            drop(self.inner()?);
+        }
+        let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = match reader.take() {
+            Some(connection) => connection,
+            None => open(&self.path).map_err(|error| trouble(&self.path, &error))?,
+        };
+        let connection = reader.insert(connection);
+        work(connection).map_err(|fault| self.fault(fault))
+    }
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let pragmas = format!("PRAGMA query_only=ON; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;");
+    connection.execute_batch(&pragmas)?;
+    Ok(connection)
+}

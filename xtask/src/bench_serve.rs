@@ -1,0 +1,48 @@
+//! `cargo xtask bench serve`: what the server costs, beside a bare server and the journal alone on the same machine; what it
+//! does when ten times too many come; and how much memory many sessions take.
+
+use crate::bench_journal::{after, verdict};
+use crate::outside::succeeded;
+use crate::run::{cargo, command, run as run_command, run_with, say, target};
+use std::fs;
+
+/// Connections at once, rounds, and seconds of each measurement in a round.
+const RATE: [&str; 3] = ["64", "3", "5"];
+/// Seconds of too much.
+const OVERLOAD: &str = "120";
+/// Sessions that live, and events of each.
+const SESSIONS: [&str; 2] = ["10000", "50"];
+
+/// Runs the task.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    crate::no_more(args)?;
+    let build = ["build", "--release", "--package", "flyball-bench", "--package", "flyball-cli"];
+    run_command(cargo(&build)).and_then(succeeded)?;
+    let folder = target().join("bench-serve");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let (program, flyball) = (target().join("release/flyball-bench-serve"), target().join("release/flyball"));
+    let (flyball, place) = (flyball.display().to_string(), folder.display().to_string());
+    let ask = |args: &[&str]| -> Result<String, String> {
+        let done = run_with(command(&program, args), |_| true)?;
+        let text = done.output.clone();
+        succeeded(done)?;
+        Ok(text)
+    };
+    let [connections, rounds, seconds] = RATE;
+    let rate = ask(&["rate", &flyball, &place, connections, rounds, seconds])?;
+    let overload = ask(&["overload", &flyball, &place, OVERLOAD])?;
+    let [sessions, events] = SESSIONS;
+    let memory = ask(&["sessions", &flyball, &place, sessions, events])?;
+    let _ = fs::remove_dir_all(&folder);
+    say("");
+    let journal = after(&rate, "the journal alone = ");
+    say(&verdict("over HTTP / the journal alone", journal, journal >= 60, "at least 0.6"));
+    let grown = after(&overload, "ratio ");
+    say(&verdict("memory under ten times too much / before", grown, grown <= 150, "at most 1.5"));
+    let most =
+        memory.lines().filter_map(|line| line.split(" KiB").next()?.rsplit(' ').next()?.parse::<u64>().ok());
+    let mib = most.max().unwrap_or(0) / 1024;
+    say(&verdict("MiB with 10,000 sessions", mib * 100, mib <= 1024, "at most 1024"));
+    Ok(())
+}
