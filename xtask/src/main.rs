@@ -7,6 +7,7 @@ mod bench_journal;
 mod bench_run;
 mod bench_serve;
 mod bless;
+mod browser;
 mod fuzz;
 mod outside;
 mod postgres;
@@ -36,6 +37,7 @@ usage: cargo xtask TASK
   torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
                     crashes, power losses, faults, frozen workers and damaged files; every suite has a control that
                     must go red; --long: 200 kill -9 cycles on each engine, a minute of 64 workers, and so on
+  screenshots       pictures of the dashboard's pages in docs/images, taken with Chromium
   bless             writes the recorded decisions and the schemas in docs anew; read the diff before you commit
   help              this text";
 
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(rest),
         "torture" => torture::run(rest),
         "bless" => bless::run(rest),
+        "screenshots" => browser::pictures(rest),
         "help" | "--help" | "-h" => {
             say(HELP);
             Ok(())

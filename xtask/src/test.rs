@@ -3,8 +3,8 @@
 //! Tests are counted as their runner counts them. A step that is not a test runner counts as one; a runner that
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
-use crate::run::{Done, cargo, run as run_command, say};
-use crate::{fuzz, outside, postgres, tools, torture};
+use crate::run::{Done, cargo, run as run_command, say, target};
+use crate::{browser, fuzz, outside, postgres, tools, torture};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -91,6 +91,10 @@ fn all(long: bool) -> Tally {
             Ok(true) => tally.step("interface", Ok(())),
             Ok(false) => tally.skip("interface: schemathesis could not be installed".to_owned()),
             Err(why) => tally.step("interface", Err(why)),
+        }
+        match browser::check(&target().join(PROFILE).join("flyball")) {
+            Ok(done) => tally.step("pages in a browser", done),
+            Err(why) => tally.skip(format!("pages in a browser: {why}")),
         }
     }
     tally

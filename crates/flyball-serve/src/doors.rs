@@ -3,13 +3,14 @@
 use crate::api;
 use crate::document;
 use crate::office::Shared;
+use crate::page;
 use crate::problem::Problem;
 use crate::signals::watch;
 use crate::who::{self, Role};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::LazyLock;
@@ -63,7 +64,7 @@ impl Doors {
         let doors =
             methods.iter().map(|method| Door { path: path.to_owned(), method: (*method).to_owned(), needs });
         self.table.extend(doors);
-        self.pages = self.pages.route(path, guarded(needs, route));
+        self.pages = self.pages.route(path, guarded_page(needs, route));
         self
     }
 }
@@ -74,6 +75,17 @@ fn guarded(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Sha
         match who::allow(needs, &request) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
+        }
+    }))
+}
+
+/// A page is guarded as well, and a browser is told so in a page.
+fn guarded_page(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    let Some(needs) = needs else { return route };
+    route.layer(from_fn(move |request: Request, next: Next| async move {
+        match who::allow(needs, &request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => page::refused(problem, &request),
         }
     }))
 }
@@ -92,7 +104,7 @@ fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
 /// All routes.
 fn all() -> Doors {
     let empty = Doors { router: OpenApiRouter::new(), pages: Router::new(), table: Vec::new() };
-    api::add(empty)
+    page::add(api::add(empty))
 }
 
 /// The router that serves them.
@@ -104,6 +116,7 @@ pub(crate) fn router(office: Shared) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(from_fn(watch::name))
         .layer(from_fn_with_state(office.clone(), who::let_in))
+        .layer(map_response(page::dressed))
         .layer(from_fn_with_state(office.clone(), watch::each))
         .layer(from_fn_with_state(office.clone(), crate::serve::turnstile))
         .with_state(office)
@@ -111,11 +124,11 @@ pub(crate) fn router(office: Shared) -> Router {
 
 async fn nowhere(request: Request) -> Response {
     if let Err(problem) = who::allow(Role::Agent, &request) {
-        return problem.into_response();
+        return page::refused(problem, &request);
     }
     let what = "there is nothing at this address";
-    Problem::new(StatusCode::NOT_FOUND, "no_such_path", what, "GET /v1/openapi.json has all addresses")
-        .into_response()
+    let advice = "GET /v1/openapi.json has all addresses";
+    page::refused(Problem::new(StatusCode::NOT_FOUND, "no_such_path", what, advice), &request)
 }
 
 async fn not_so(request: Request) -> Response {

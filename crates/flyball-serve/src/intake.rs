@@ -3,6 +3,7 @@
 //! Whoever finds the line full is refused at once and told when to come again: a caller that waits for ever helps
 //! nobody. What was let in is always answered.
 
+use crate::page::Took;
 use crate::problem::Problem;
 use crate::signals::Signals;
 use flyball_journal::{Answer, Incoming, Recorder};
@@ -33,6 +34,8 @@ pub(crate) struct Intake {
     places: Arc<Semaphore>,
     length: usize,
     signals: Arc<Signals>,
+    /// How long decisions took lately.
+    pub(crate) took: Took,
     /// Grows with every commit, so that others may look for what is new.
     stirred: Arc<watch::Sender<u64>>,
 }
@@ -64,7 +67,15 @@ impl Intake {
             std::thread::spawn(move || commit(&recorder, &waiting, &stirred))
         });
         let committers = Committers(threads.collect());
-        (Intake { line, places: Arc::new(Semaphore::new(length)), length, signals, stirred }, committers)
+        let intake = Intake {
+            line,
+            places: Arc::new(Semaphore::new(length)),
+            length,
+            signals,
+            took: Took::default(),
+            stirred,
+        };
+        (intake, committers)
     }
 
     /// Something was committed past the line.
@@ -103,6 +114,7 @@ impl Intake {
             StoreError::new(Trouble::Unknown, "the writer of this event was lost")
         })?;
         self.signals.decided(began.elapsed(), &answers);
+        self.took.add(began.elapsed());
         Ok(answers)
     }
 

@@ -13,6 +13,7 @@ mod intake;
 mod live;
 mod office;
 mod otlp;
+mod page;
 mod patience;
 mod problem;
 mod runs;

@@ -4,6 +4,7 @@ use crate::audit::Refusals;
 use crate::intake::{Committers, Intake};
 use crate::live::Live;
 use crate::otlp::Collector;
+use crate::page::{Figures, Tickets};
 use crate::problem::Problem;
 use crate::signals::Signals;
 use crate::signals::log::{Log, LogStyle, Scribe};
@@ -64,6 +65,8 @@ pub struct Office {
     tidied: AtomicU64,
     pub(crate) runs: Arc<Runs>,
     pub(crate) presence: Presence,
+    pub(crate) figures: Figures,
+    pub(crate) tickets: Tickets,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -97,6 +100,8 @@ impl Office {
             tidied: AtomicU64::new(0),
             runs: Arc::new(Runs::new(workshop, recorder.journal())),
             presence: Presence::default(),
+            figures: Figures::default(),
+            tickets: Tickets::default(),
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),

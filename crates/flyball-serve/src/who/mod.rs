@@ -9,8 +9,8 @@ mod keys;
 mod peer;
 
 pub(crate) use hosts::Hosts;
+pub(crate) use keys::{COOKIE, digest, login_cookie, random};
 pub use keys::{Key, Keys, NewKey};
-pub(crate) use keys::{digest, random};
 pub(crate) use peer::Peer;
 pub use peer::Uids;
 

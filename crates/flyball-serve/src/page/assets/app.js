@@ -1,0 +1,251 @@
+// Live pages, keys, the switch for dark and light. The pages work without it.
+// What comes from the server is parsed as a document and its elements are moved over: no text ever becomes markup here.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const kept = (key, value) => {
+    try {
+      return value === undefined ? localStorage.getItem(key) : localStorage.setItem(key, value);
+    } catch {
+      return null; // A browser may forbid it; then nothing is kept.
+    }
+  };
+  const theme = kept("theme");
+  if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+
+  const one = (selector, inside = document) => inside.querySelector(selector);
+  const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+
+  // ---- live: the same page is fetched again, and what changed is exchanged ----
+
+  const dirty = new WeakSet();
+  const busy = (element) =>
+    element.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")
+      || all("input, textarea", element).some((field) => dirty.has(field) && field.value !== "");
+
+  // Two elements are the same if only what is made anew with each page differs: keys of forms, spans of time.
+  const bare = (element) => {
+    const copy = element.cloneNode(true);
+    all("input[name=key], input[name=ticket], time", copy).forEach((each) => each.remove());
+    all("details", copy).concat(copy.matches("details") ? [copy] : []).forEach((each) => each.removeAttribute("open"));
+    [copy, ...all(".changed", copy)].forEach((each) => each.classList.remove("changed"));
+    all("[class='']", copy).concat(copy.className === "" ? [copy] : []).forEach((each) => each.removeAttribute("class"));
+    all("button.copy", copy).forEach((each) => each.removeAttribute("hidden"));
+    return copy.outerHTML;
+  };
+
+  const exchange = (old, fresh) => {
+    if (bare(old) === bare(fresh)) {
+      const times = all("time", fresh);
+      all("time", old).forEach((time, at) => times[at] && (time.textContent = times[at].textContent));
+      return;
+    }
+    if (busy(old)) return; // Somebody is writing in it: it is left alone until they are done.
+    const focused = old.contains(document.activeElement);
+    all("details[id]", old).forEach((each) => {
+      const twin = fresh.querySelector("#" + CSS.escape(each.id));
+      if (twin) twin.open = each.open;
+    });
+    const taken = document.importNode(fresh, true);
+    old.replaceWith(taken);
+    taken.classList.add("changed");
+    if (focused) (one("#" + CSS.escape(taken.id)) || taken).focus({ preventScroll: true });
+    ready(taken);
+  };
+
+  const keyed = (old, fresh) => {
+    const wanted = [...fresh.children];
+    const names = new Set(wanted.map((each) => each.id));
+    [...old.children].forEach((each) => {
+      if (!names.has(each.id) && !busy(each)) each.remove();
+    });
+    let before = null;
+    for (const each of wanted) {
+      const there = [...old.children].find((child) => child.id === each.id);
+      if (there) {
+        exchange(there, each);
+      } else {
+        const taken = document.importNode(each, true);
+        taken.classList.add("changed");
+        before ? before.after(taken) : old.prepend(taken);
+        ready(taken);
+      }
+      const now = [...old.children].find((child) => child.id === each.id);
+      // Put into order, but never move what somebody is writing in.
+      if (now && now.previousElementSibling !== before && !now.contains(document.activeElement)) {
+        before ? before.after(now) : old.prepend(now);
+      }
+      before = now || before;
+    }
+  };
+
+  const refresh = async () => {
+    const answer = await fetch(location.href.split("#")[0], { headers: { Accept: "text/html" }, redirect: "manual" });
+    if (answer.type === "opaqueredirect") return location.reload();
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    document.title = page.title;
+    for (const name of ["waiting"]) {
+      const [old, fresh] = [document.getElementById(name), page.getElementById(name)];
+      if (old && fresh && old.textContent !== fresh.textContent) {
+        old.textContent = fresh.textContent;
+        old.className = fresh.className;
+      }
+    }
+    all("[data-live]").forEach((old) => {
+      const fresh = page.getElementById(old.id);
+      if (!fresh) return;
+      if (old.matches("[aria-live]")) {
+        if (old.textContent !== fresh.textContent) old.textContent = fresh.textContent;
+      } else if (old.hasAttribute("data-keyed") && fresh.hasAttribute("data-keyed")) {
+        keyed(old, fresh);
+      } else if (one("[data-keyed]", old) && one("[data-keyed]", fresh)) {
+        keyed(one("[data-keyed]", old), one("[data-keyed]", fresh));
+      } else {
+        exchange(old, fresh);
+      }
+    });
+  };
+
+  const PAUSE = 1000;
+  let running = false;
+  let again = false;
+  const soon = () => {
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    refresh().catch(() => {}).finally(() => setTimeout(() => {
+      running = false;
+      if (again) {
+        again = false;
+        soon();
+      }
+    }, PAUSE));
+  };
+
+  const live = () => {
+    if (!one("[data-live]")) return;
+    const sign = one("#live-state");
+    const told = (word, polls) => {
+      sign.textContent = word;
+      sign.classList.toggle("polls", polls);
+    };
+    let timer = null;
+    const poll = () => {
+      told("every 5 s", true);
+      timer ??= setInterval(() => document.hidden || soon(), 5000);
+    };
+    const source = new EventSource("/v1/live");
+    source.addEventListener("open", () => {
+      told("live", false);
+      clearInterval(timer);
+      timer = null;
+      soon();
+    });
+    source.addEventListener("decision", soon);
+    source.addEventListener("error", poll);
+    window.addEventListener("pagehide", () => source.close());
+    document.addEventListener("visibilitychange", () => document.hidden || soon());
+  };
+
+  // ---- keys ----
+
+  let chosen = null; // The button that Enter presses.
+  const choose = (button) => {
+    chosen?.classList.remove("chosen");
+    chosen = button;
+    chosen?.classList.add("chosen");
+  };
+  const items = () => all("[data-item]");
+  const current = () => document.activeElement?.closest("[data-item]") || items().find((each) => each.matches(":focus"));
+  const move = (by) => {
+    const list = items();
+    if (list.length === 0) return;
+    const at = list.indexOf(current());
+    const next = list[Math.min(list.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+  const act = (key) => {
+    const item = current() || (items().length === 1 ? items()[0] : items().find((each) => one("form.act", each)));
+    const button = item && one(`button[data-key="${key}"]`, item);
+    const field = item && one(".reason", item);
+    if (!button || !field) return false;
+    choose(button);
+    field.focus();
+    return true;
+  };
+  let went = false; // `g` was pressed: the next key says where.
+  const places = { i: "/", s: "/sessions", h: "/health" };
+
+  const keys = (event) => {
+    const field = event.target;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (field.matches("input, select, textarea")) {
+      if (event.key === "Escape") {
+        choose(null);
+        (field.closest("[data-item]") || field).focus();
+        field.blur();
+        field.closest("[data-item]")?.focus();
+      } else if (event.key === "Enter" && field.matches(".reason") && chosen && field.form?.contains(chosen)) {
+        event.preventDefault();
+        field.form.requestSubmit(chosen);
+      }
+      return;
+    }
+    if (went) {
+      went = false;
+      if (places[event.key]) location.href = places[event.key];
+      return;
+    }
+    const used = {
+      j: () => move(1),
+      k: () => move(-1),
+      g: () => { went = true; },
+      "/": () => one("input[type=search]")?.focus(),
+      "?": () => one("#help").showModal(),
+      a: () => act("a"),
+      d: () => act("d"),
+      r: () => act("r"),
+      s: () => act("s"),
+      Enter: () => field.matches("[data-item]") ? one("[data-open]", field)?.click() : false,
+    }[event.key];
+    if (used && used() !== false) event.preventDefault();
+  };
+
+  // ---- what each new piece of the page needs ----
+
+  const ready = (piece) => {
+    all("button.copy", piece).forEach((button) => {
+      button.hidden = false;
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+        button.textContent = "Copied";
+      });
+    });
+  };
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const sign = one("#theme");
+    sign.hidden = false;
+    sign.addEventListener("click", () => {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      kept("theme", root.dataset.theme);
+    });
+    document.addEventListener("input", (event) => dirty.add(event.target));
+    document.addEventListener("keydown", keys);
+    // A second click must not send the form a second time; the server would not do it twice either.
+    document.addEventListener("submit", (event) => {
+      const form = event.target;
+      if (form.method !== "post") return;
+      if (form.dataset.sent) event.preventDefault();
+      form.dataset.sent = "yes";
+    });
+    window.addEventListener("pageshow", () => all("form[data-sent]").forEach((form) => delete form.dataset.sent));
+    ready(document);
+    live();
+  });
+})();

@@ -1,0 +1,125 @@
+// A server as a process of its own, a browser, and a person who is logged in. Nothing here leaves this machine.
+import { spawn, execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"];
+
+/** The value of an argument of this program. */
+export const argument = (name) => {
+  const at = process.argv.indexOf(name);
+  return at < 0 ? undefined : process.argv[at + 1];
+};
+
+const modules = createRequire(join(argument("--modules"), "package.json"));
+const { chromium } = modules("playwright-core");
+/** The rules of accessibility, as a script for a page. */
+export const AXE = modules.resolve("axe-core/axe.min.js");
+
+export const browse = () =>
+  chromium.launch({ executablePath: argument("--chromium"), args: FLAGS, headless: true });
+
+export class Server {
+  /** Starts one on a store of its own, with a policy if it is given. */
+  static async start(policy) {
+    const server = new Server();
+    server.flyball = argument("--flyball");
+    server.folder = mkdtempSync(join(tmpdir(), "flyball-pages-"));
+    server.store = `sqlite:${join(server.folder, "flyball.db")}`;
+    const more = policy ? ["--policy", "flyball.yaml"] : [];
+    if (policy) writeFileSync(join(server.folder, "flyball.yaml"), policy);
+    const args = ["serve", "--listen", "127.0.0.1:0", "--no-socket", "--store", server.store, ...more];
+    server.child = spawn(server.flyball, args, { cwd: server.folder, stdio: ["ignore", "ignore", "pipe"] });
+    server.said = "";
+    await new Promise((resolve, reject) => {
+      server.child.stderr.on("data", (text) => {
+        server.said += text;
+        if (/keys for people/.test(server.said)) resolve();
+      });
+      server.child.on("exit", () => reject(new Error(`the server has ended:\n${server.said}`)));
+      setTimeout(() => reject(new Error(`the server does not start:\n${server.said}`)), 60_000).unref();
+    });
+    server.place = /http:\/\/127\.0\.0\.1:\d+/.exec(server.said)[0];
+    server.link = /http:\S+\/login\?link=\S+/.exec(server.said)[0];
+    server.agent = server.key("bot", "agent");
+    return server;
+  }
+
+  stop() {
+    this.child.removeAllListeners("exit");
+    this.child.kill("SIGKILL");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** What the command says, as JSON. */
+  told(...args) {
+    try {
+      const out = execFileSync(this.flyball, [...args, "--store", this.store, "--json"], { cwd: this.folder, stdio: ["ignore", "pipe", "ignore"] });
+      return JSON.parse(out);
+    } catch (failed) {
+      // The exit code of a stopped session is not 0.
+      return JSON.parse(failed.stdout);
+    }
+  }
+
+  key(name, role) {
+    return this.told("token", "create", name, "--role", role).secret;
+  }
+
+  /** Sends an event of an agent; gives the decision. */
+  async event(event) {
+    const answer = await fetch(`${this.place}/v1/events`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${this.agent}`, "Content-Type": "application/json" },
+      body: JSON.stringify(event),
+    });
+    const decision = await answer.json();
+    if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(decision)} for ${JSON.stringify(event)}`);
+    return decision;
+  }
+
+  /** Sends several, in order; gives the last decision. */
+  async events(session, events) {
+    let decision;
+    for (const event of events) decision = await this.event({ session, ...event });
+    return decision;
+  }
+
+  /** A person who is logged in, in a browser window of their own that minds what it is told. */
+  async person(browser, options = {}) {
+    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    const page = await context.newPage();
+    page.troubles = [];
+    page.on("dialog", (dialog) => {
+      page.troubles.push(`a dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    page.on("pageerror", (error) => page.troubles.push(`the script failed: ${error.message}`));
+    page.on("console", (message) => {
+      const expected = /v1\/live|404 \(Not Found\)|status of 4\d\d|ERR_INCOMPLETE_CHUNKED/.test(message.text() + message.location().url);
+      if (message.type() === "error" && !expected) page.troubles.push(`console: ${message.text()}`);
+    });
+    await page.goto(`${this.place}/login`);
+    this.operator ??= this.key("anna", "operator");
+    await page.getByLabel("Your key").fill(this.operator);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.waitForURL(`${this.place}/`);
+    return page;
+  }
+}
+
+/** The address of a session's page. */
+export const at = (session) => `/sessions/${encodeURIComponent(session)}`;
+
+export const same = (found, wanted, what) => {
+  if (JSON.stringify(found) !== JSON.stringify(wanted)) {
+    throw new Error(`${what}: ${JSON.stringify(found)} instead of ${JSON.stringify(wanted)}`);
+  }
+};
+
+export const holds = (fact, what) => {
+  if (!fact) throw new Error(`not so: ${what}`);
+};

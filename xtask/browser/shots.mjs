@@ -1,0 +1,39 @@
+// Pictures of every page: light, dark, and on a phone.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { at } from "./kit.mjs";
+import { world } from "./sample.mjs";
+
+const PAGES = {
+  inbox: "/", sessions: "/sessions", session: at("nightly/login-restart"), evidence: at("api-refactor"), health: "/health",
+};
+const LOOKS = {
+  light: { colorScheme: "light", viewport: { width: 1080, height: 800 } },
+  dark: { colorScheme: "dark", viewport: { width: 1080, height: 800 } },
+  phone: { colorScheme: "light", viewport: { width: 360, height: 740 }, isMobile: true },
+};
+
+export const shots = async (server, browser, folder) => {
+  mkdirSync(folder, { recursive: true });
+  await world(server);
+  for (const [look, options] of Object.entries(LOOKS)) {
+    const page = await server.person(browser, options);
+    for (const [name, place] of Object.entries({ ...PAGES, login: "/login" })) {
+      await page.goto(server.place + place);
+      await page.waitForLoadState("load");
+      // Moments and places differ from run to run; the pictures need not.
+      await page.evaluate(() => {
+        const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (walk.nextNode()) {
+          const node = walk.currentNode;
+          node.data = node.data.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/g, "2026-01-12 10:30:00 UTC").replace(/sqlite:\S+/g, "sqlite:.flyball/flyball.db").replace(/\d+\.\d\d ms/g, "0.84 ms");
+        }
+      });
+      const height = await page.evaluate(() => document.documentElement.scrollHeight);
+      await page.setViewportSize({ width: options.viewport.width, height: Math.min(height, look === "phone" ? 1300 : 1240) });
+      await page.screenshot({ path: join(folder, `${name}-${look}.png`) });
+      await page.setViewportSize(options.viewport);
+    }
+    await page.context().close();
+  }
+};
