@@ -50,7 +50,7 @@ pub(crate) fn check(tally: &mut Tally, long: bool) -> Vec<String> {
 /// be installed.
 pub(crate) fn interface() -> Result<bool, String> {
     crate::tools::need("python3", "python3")?;
-    let flyball = target().join("release/flyball").to_string_lossy().into_owned();
+    let flyball = target().join(PROFILE).join("flyball").to_string_lossy().into_owned();
     let work = target().to_string_lossy().into_owned();
     let script = root().join("xtask/api/conform.py");
     let status = python(&script, &["--flyball", &flyball, "--work", &work])
