@@ -3,7 +3,6 @@
 //! Whoever finds the line full is refused at once and told when to come again: a caller that waits for ever helps
 //! nobody. What was let in is always answered.
 
-use crate::page::Took;
 use crate::problem::Problem;
 use crate::signals::Signals;
 use flyball_journal::{Answer, Incoming, Recorder};
@@ -34,8 +33,6 @@ pub(crate) struct Intake {
     places: Arc<Semaphore>,
     length: usize,
     signals: Arc<Signals>,
-    /// How long decisions took lately.
-    pub(crate) took: Took,
     /// Grows with every commit, so that others may look for what is new.
     stirred: Arc<watch::Sender<u64>>,
 }
@@ -67,14 +64,7 @@ impl Intake {
             std::thread::spawn(move || commit(&recorder, &waiting, &stirred))
         });
         let committers = Committers(threads.collect());
-        let intake = Intake {
-            line,
-            places: Arc::new(Semaphore::new(length)),
-            length,
-            signals,
-            took: Took::default(),
-            stirred,
-        };
+        let intake = Intake { line, places: Arc::new(Semaphore::new(length)), length, signals, stirred };
         (intake, committers)
     }
 
@@ -114,7 +104,6 @@ impl Intake {
             StoreError::new(Trouble::Unknown, "the writer of this event was lost")
         })?;
         self.signals.decided(began.elapsed(), &answers);
-        self.took.add(began.elapsed());
         Ok(answers)
     }
 

@@ -7,13 +7,13 @@ mod export;
 mod health;
 mod history;
 mod keys;
+mod live;
 mod log;
+mod metrics;
 mod people;
 mod policies;
 mod schema;
 mod sessions;
-mod live;
-mod metrics;
 
 use crate::doors::Doors;
 use crate::runs::web as runs;

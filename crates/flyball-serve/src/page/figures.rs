@@ -1,8 +1,6 @@
-//! What is counted over all sessions of the store, and which runs ask a person something: read on from where the last
-//! look ended.
+//! Decisions by the minute, and which runs ask a person something: read on from where the last look ended.
 
-use flyball::metrics::Metrics;
-use flyball::{Decision, Event, Kind, Status, Verdict};
+use flyball::{Event, Kind, Status, Verdict};
 use flyball_journal::{Cursor, Desk, Entry, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +19,6 @@ const MINUTE_MS: u64 = 60_000;
 #[derive(Default)]
 pub(super) struct Counted {
     cursor: Cursor,
-    pub(super) metrics: Metrics,
     /// Decisions by minute since 1970: allow, warn, block, halt.
     pub(super) minutes: BTreeMap<u64, [u64; 4]>,
     /// Sessions whose last event is a question to a person, or may be one.
@@ -76,8 +73,6 @@ impl Counted {
         }
         // What is stored may be shortened; what of it is no event any more is not counted.
         let Ok(event) = Event::from_json(&record.text) else { return };
-        let Ok(decision) = serde_json::from_str::<Decision>(&record.decision) else { return };
-        self.metrics.take(&event, &decision);
         let asks = match &event.kind {
             Kind::QuestionAsked { .. } => (record.verdict < Verdict::Block).then_some(true),
             Kind::AssistantMessage { is_final: true, .. } if event.extra.contains_key("run") => Some(false),

@@ -19,12 +19,10 @@ mod sessions;
 mod shell;
 mod text;
 mod tickets;
-mod took;
 
 pub(crate) use figures::Figures;
 pub(crate) use gate::{dressed, refused};
 pub(crate) use tickets::Tickets;
-pub(crate) use took::Took;
 
 use crate::doors::Doors;
 use crate::who::Role;

@@ -81,6 +81,18 @@ impl Spread {
         family.part("_count", &[], count);
     }
 
+    /// So many of a hundred took no longer than this, in microseconds; `None` if there were none, or it is not known.
+    pub(crate) fn share(&self, of_a_hundred: u64) -> Option<u64> {
+        let wanted = self.count.get().saturating_mul(of_a_hundred).div_ceil(100);
+        let mut sum = 0;
+        let reached = |bucket: &Count| {
+            sum += bucket.get();
+            sum >= wanted
+        };
+        let place = self.buckets.iter().position(reached).filter(|_| wanted > 0)?;
+        BUCKETS.get(place).map(|(_, most)| *most)
+    }
+
     pub(super) fn to_json(&self) -> Value {
         let mut sum = 0;
         let mut buckets = Vec::new();
