@@ -1,6 +1,11 @@
 //! What the server tells, through its own program: live events, counts, health, logs, traces, notifications; and that
 //! no secret is in any of them.
-#![allow(clippy::unwrap_used, reason = "in a test that is how a failure is told")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test that is how a failure is told"
+)]
 
 #[path = "serve/kit.rs"]
 mod kit;

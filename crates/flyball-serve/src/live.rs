@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// How often the store is looked at, for what other processes have written.
 const GLANCE: Duration = Duration::from_millis(250);
 /// The shortest time between two looks: many commits are read together.
-const BREATH: Duration = Duration::from_millis(20);
+const BREATH: Duration = Duration::from_millis(50);
 /// How long to wait when the store cannot be read.
 const LATER: Duration = Duration::from_secs(1);
 /// How many events are read at once.
@@ -49,8 +49,8 @@ struct Line {
 struct News {
     from: Cursor,
     to: Cursor,
-    /// `None` if it is too large to be handed around.
-    lines: Option<Vec<Line>>,
+    /// Everything in one piece, and the lines that it is made of; `None` if it is too large to be handed around.
+    said: Option<(Bytes, Vec<Line>)>,
 }
 
 /// The reader of the store, as everybody sees it.
@@ -82,9 +82,9 @@ impl Live {
         }
         let bytes: usize =
             entries.iter().map(|entry| entry.record.text.len() + entry.record.decision.len()).sum();
-        let lines = (bytes <= PIECE_BYTES).then(|| entries.iter().map(line).collect());
+        let said = (bytes <= PIECE_BYTES).then(|| said(entries));
         // Nobody listens any more: nobody is to be told.
-        let _ = self.news.send(Arc::new(News { from, to, lines }));
+        let _ = self.news.send(Arc::new(News { from, to, said }));
     }
 }
 
@@ -160,10 +160,22 @@ pub(crate) fn told(session: &str, record: &flyball_journal::Record) -> String {
     if whole.contains(['\n', '\r']) { whole.replace(['\n', '\r'], " ") } else { whole }
 }
 
-fn line(entry: &Entry) -> Line {
+fn line(entry: &Entry) -> String {
     let data = told(&entry.session, &entry.record);
-    let text = format!("id: {}\nevent: decision\ndata: {data}\n\n", written(entry.cursor));
-    Line { cursor: entry.cursor, session: entry.session.clone(), text: Bytes::from(text) }
+    format!("id: {}\nevent: decision\ndata: {data}\n\n", written(entry.cursor))
+}
+
+/// Events as listeners get them: the lines are parts of the whole and cost nothing of their own.
+fn said(entries: &[Entry]) -> (Bytes, Vec<Line>) {
+    let texts: Vec<String> = entries.iter().map(line).collect();
+    let whole = Bytes::from(texts.concat());
+    let mut rest = whole.clone();
+    let lines = entries.iter().zip(&texts).map(|(entry, text)| {
+        let text = rest.split_to(text.len());
+        Line { cursor: entry.cursor, session: entry.session.clone(), text }
+    });
+    let lines = lines.collect();
+    (whole, lines)
 }
 
 fn written(cursor: Cursor) -> String {
@@ -198,6 +210,10 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    fn takes_all(&self) -> bool {
+        self.session.is_none() && self.prefix.is_none()
+    }
+
     fn takes(&self, session: &str) -> bool {
         self.session.as_ref().is_none_or(|own| own == session)
             && self.prefix.as_ref().is_none_or(|prefix| session.starts_with(prefix.as_str()))
@@ -292,7 +308,7 @@ impl Listener {
                 self.behind = entries.len() == OWN_PORTION;
                 self.place = entries.last().map_or(place, |last| last.cursor);
                 let wanted = entries.iter().filter(|entry| self.filter.takes(&entry.session));
-                let text: Vec<u8> = wanted.flat_map(|entry| line(entry).text).collect();
+                let text: String = wanted.map(line).collect();
                 if !text.is_empty() {
                     self.ready.push_back(Bytes::from(text));
                 }
@@ -311,13 +327,17 @@ impl Listener {
         if news.to <= self.place {
             return;
         }
-        let Some(lines) = news.lines.as_ref().filter(|_| news.from <= self.place) else {
+        let Some((whole, lines)) = news.said.as_ref().filter(|_| news.from <= self.place) else {
             self.behind = true;
             return;
         };
-        let (place, filter) = (self.place, &self.filter);
-        let wanted = lines.iter().filter(|line| line.cursor > place && filter.takes(&line.session));
-        self.ready.extend(wanted.map(|line| line.text.clone()));
+        if news.from == self.place && self.filter.takes_all() {
+            self.ready.push_back(whole.clone());
+        } else {
+            let (place, filter) = (self.place, &self.filter);
+            let wanted = lines.iter().filter(|line| line.cursor > place && filter.takes(&line.session));
+            self.ready.extend(wanted.map(|line| line.text.clone()));
+        }
         self.place = news.to;
     }
 }

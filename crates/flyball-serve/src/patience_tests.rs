@@ -5,8 +5,6 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const PATIENCE: Duration = Duration::from_millis(50);
-
 fn run<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }
@@ -15,7 +13,7 @@ fn run<T>(what: impl Future<Output = T>) -> T {
 fn who_takes_nothing_is_hung_up_on() {
     run(async {
         let (ours, theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, PATIENCE);
+        let mut ours = Patient::new(ours, Duration::from_millis(50));
         let error = ours.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         drop(theirs);
@@ -24,13 +22,15 @@ fn who_takes_nothing_is_hung_up_on() {
 
 #[test]
 fn who_takes_is_served_however_long_it_takes() {
-    run(async {
+    // Long beside one piece, short beside all of them.
+    let patience = Duration::from_millis(500);
+    run(async move {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, PATIENCE);
+        let mut ours = Patient::new(ours, patience);
         let slow = async {
             let mut got = Vec::new();
             for _ in 0..8 {
-                tokio::time::sleep(PATIENCE / 5).await;
+                tokio::time::sleep(patience / 5).await;
                 let mut some = [0; 16];
                 let count = theirs.read(&mut some).await.unwrap();
                 got.extend_from_slice(&some[..count]);
