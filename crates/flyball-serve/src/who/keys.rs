@@ -206,7 +206,7 @@ impl Keys {
         let Login { key, word, of } = read(&note)?;
         // A login is worth no more than the key that it was made with.
         let ended = match &of {
-            Some(of) => self.believed(KEYS, of, |note| read::<Key>(note))?.is_none(),
+            Some(of) => self.believed(KEYS, of, read::<Key>)?.is_none(),
             None => false,
         };
         Ok((!ended).then_some((key, word)))
@@ -326,3 +326,7 @@ pub(crate) fn digest(secret: &str) -> String {
 fn short(digest: &str) -> String {
     digest.get(..12).unwrap_or(digest).to_owned()
 }
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;
