@@ -6,6 +6,7 @@ pub mod hook;
 mod listen;
 pub mod mcp;
 pub mod model_proxy;
+mod named;
 pub mod prices;
 pub mod source;
 mod splice;

@@ -210,6 +210,17 @@ pub trait Journal: Send + Sync {
     /// If nothing was stored, or with [`crate::Trouble::Unknown`] if that is not known.
     fn append(&self, units: &[Unit]) -> Result<Vec<Appended>>;
 
+    /// As [`Journal::append`], for one of many writers in this process: calls `free` as soon as the next one may write,
+    /// which may be long before this one is on the disk. It still comes back only when it is.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    fn append_in_line(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
+        let done = self.append(units);
+        free();
+        done
+    }
+
     /// What an event id was answered with, however long ago.
     ///
     /// # Errors

@@ -8,11 +8,50 @@
     reason = "the one place: it is looked into, and never walked in its own order"
 )]
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Things by name.
 #[derive(Debug)]
 #[allow(clippy::disallowed_types, reason = "see the import")]
-pub(crate) struct Lookup<V>(HashMap<String, V>);
+pub(crate) struct Lookup<V>(HashMap<String, V, Names>);
+
+/// A quick hash of names, begun from a number that nobody outside can know: names come from outside, and could
+/// otherwise be chosen to fall together.
+#[derive(Debug, Clone)]
+struct Names(u64);
+
+impl Default for Names {
+    fn default() -> Self {
+        static SEED: OnceLock<u64> = OnceLock::new();
+        Names(*SEED.get_or_init(|| RandomState::new().hash_one("names")))
+    }
+}
+
+impl BuildHasher for Names {
+    type Hasher = NameHasher;
+
+    fn build_hasher(&self) -> NameHasher {
+        NameHasher(self.0)
+    }
+}
+
+/// The hash of one name. Maps also write a byte that marks the end of a text; there is only one text, and it is not
+/// needed.
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    fn write_u8(&mut self, _: u8) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 impl<V> Default for Lookup<V> {
     fn default() -> Self {

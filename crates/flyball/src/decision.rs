@@ -253,7 +253,56 @@ impl Decision {
     /// The decision as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // A decision holds only texts, numbers and maps with text keys; writing it cannot fail.
-        serde_json::to_string(self).unwrap_or_default()
+        self.plain().unwrap_or_else(|| {
+            // A decision holds only texts, numbers and maps with text keys; writing it cannot fail.
+            serde_json::to_string(self).unwrap_or_default()
+        })
+    }
+
+    /// The same for a decision that has nothing to tell, as most have; byte for byte what the long way gives.
+    fn plain(&self) -> Option<String> {
+        let Decision { session, seq, decision, state, trips, feedback, retry_after_ms, effects } = self;
+        let silent = trips.is_empty() && effects.is_empty() && feedback.is_none() && retry_after_ms.is_none();
+        let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        if !silent || session.bytes().any(special) {
+            return None;
+        }
+        Some(format!(
+            "{{\"session\":\"{session}\",\"seq\":{seq},\"decision\":\"{}\",\"state\":\"{}\",\"trips\":[],\
+             \"feedback\":null,\"retry_after_ms\":null,\"effects\":[]}}",
+            decision.as_str(),
+            state.as_str()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_with_nothing_to_tell_is_written_as_any_other() {
+        let verdicts = [Verdict::Allow, Verdict::Warn, Verdict::Block, Verdict::Halt];
+        let states =
+            [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted, Status::Ended];
+        let mut plain = 0;
+        for session in ["s1", "", "ünï/1", "a\"b", "a\\b", "a\nb", "a\u{7f}\u{2028}b"] {
+            for (decision, state) in verdicts.iter().flat_map(|v| states.iter().map(move |s| (*v, *s))) {
+                let quiet = Decision {
+                    session: session.to_owned(),
+                    seq: u64::MAX,
+                    decision,
+                    state,
+                    ..Decision::default()
+                };
+                plain += usize::from(quiet.plain().is_some());
+                let told = Decision { feedback: Some("stop".to_owned()), ..quiet.clone() };
+                let waits = Decision { retry_after_ms: Some(3), ..quiet.clone() };
+                for one in [quiet, told, waits] {
+                    assert_eq!(one.to_json(), serde_json::to_string(&one).unwrap());
+                }
+            }
+        }
+        assert_eq!(plain, 4 * 20);
     }
 }

@@ -205,6 +205,13 @@ impl Sessions {
     /// # Errors
     /// As [`step`], and if the session brings a policy that cannot be used. Nothing was counted then.
     pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
+        if !matches!(event.kind, Kind::SessionStarted { .. })
+            && let Some(session) = self.all.get_mut(&event.session)
+            && session.state.parent().is_none()
+        {
+            // Most events: nothing is brought along, and nobody is above the session.
+            return session.step(event);
+        }
         let brought = match &event.kind {
             Kind::SessionStarted { policy: Some(inline), .. } => {
                 Some(Arc::new(self.source.with(inline).map_err(|errors| bad_policy(&errors))?.policy))

@@ -3,6 +3,7 @@
 use super::finding::Run;
 use super::track::{Context, Track};
 use super::watched::watched;
+use crate::named::Named;
 use crate::prices::Prices;
 use crate::source::Item;
 use flyball::{Error, Event, Kind, Policy, PolicySource, Session, Sessions};
@@ -62,7 +63,7 @@ pub struct Auditor<'a> {
     bench: &'a Bench,
     file: &'a str,
     sessions: Sessions,
-    tracks: BTreeMap<String, Track>,
+    tracks: Named<Track>,
     found: Findings,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Auditor<'a> {
     #[must_use]
     pub fn new(bench: &'a Bench, file: &'a str) -> Self {
         let sessions = Sessions::new(bench.source.clone());
-        Auditor { bench, file, sessions, tracks: BTreeMap::new(), found: Findings::default() }
+        Auditor { bench, file, sessions, tracks: Named::default(), found: Findings::default() }
     }
 
     /// Whether no event came so far.
@@ -112,7 +113,7 @@ impl<'a> Auditor<'a> {
             Kind::SessionStarted { policy, .. } => policy.take(),
             _ => None,
         };
-        if brought.is_none() && self.tracks.contains_key(&event.session) {
+        if brought.is_none() && self.tracks.get_mut(&event.session).is_some() {
             return Ok(());
         }
         let (policy, watching) = match brought {
@@ -129,7 +130,7 @@ impl<'a> Auditor<'a> {
             return Ok(());
         }
         self.sessions.insert(event.session.clone(), Session::new(watching));
-        self.tracks.insert(event.session.clone(), Track::new(&event.session, policy));
+        self.tracks.or_make(&event.session, || Track::new(&event.session, policy));
         Ok(())
     }
 

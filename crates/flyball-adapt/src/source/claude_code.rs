@@ -10,6 +10,7 @@ use super::lines::{Reader, each_line};
 use super::outbox::{Outbox, Step};
 use super::talk::{Talk, Used};
 use super::{Broken, Cached, Format, Sink, Summary, bounds};
+use crate::named::Named;
 use flyball::{Fingerprint, Kind, Origin};
 use serde::Deserialize;
 use serde_json::Value;
@@ -84,9 +85,11 @@ impl Usage {
 /// Everything that is known while a file is read.
 struct Sessions<'a> {
     name: &'a str,
-    talks: BTreeMap<String, Talk>,
+    talks: Named<Talk>,
     /// Messages of side chains that carry no agent's id, and the chain that each belongs to.
-    links: VecDeque<(Fingerprint, u64)>,
+    links: BTreeMap<Fingerprint, u64>,
+    /// The same messages, oldest first.
+    linked: VecDeque<Fingerprint>,
     chains: u64,
     /// The last line was the mark of a compaction; the summary that follows is part of it.
     compacted: bool,
@@ -97,13 +100,14 @@ pub(super) fn read(mut reader: Reader<'_>, sink: Sink<'_>) -> Result<Summary, Br
     let mut out = Outbox::new(Format::ClaudeCode, sink);
     let mut sessions = Sessions {
         name: reader.name,
-        talks: BTreeMap::new(),
-        links: VecDeque::new(),
+        talks: Named::default(),
+        links: BTreeMap::new(),
+        linked: VecDeque::new(),
         chains: 0,
         compacted: false,
     };
     each_line(&mut reader, &mut out, &mut |out, text| sessions.line(out, text))?;
-    for talk in sessions.talks.values_mut() {
+    for mut talk in sessions.talks.into_values() {
         talk.closes(&mut out);
     }
     Ok(out.finish())
@@ -234,15 +238,14 @@ impl Sessions<'_> {
             (None, false) => Cow::Borrowed(main),
         };
         let at = moment(&line.timestamp);
-        if !self.talks.contains_key(&*name) {
+        let talk = self.talks.or_make(&name, || {
             let mut talk = Talk::new(&name);
             talk.at = at;
             if is_side(line) {
                 talk.starts(out, Some(main));
             }
-            self.talks.insert(name.clone().into_owned(), talk);
-        }
-        let talk = self.talks.entry(name.into_owned()).or_default();
+            talk
+        });
         talk.at = at.or(talk.at);
         talk
     }
@@ -250,22 +253,24 @@ impl Sessions<'_> {
     /// The number of the side chain that a line goes on with, or begins.
     fn chain(&mut self, line: &Line<'_>) -> u64 {
         let print = |id: &str| Fingerprint::of_text(id);
-        let known = |links: &VecDeque<(Fingerprint, u64)>, id: Fingerprint| {
-            links.iter().rev().find(|(link, _)| *link == id).map(|(_, chain)| *chain)
-        };
         let own = line.uuid.some().map(print);
-        if let Some(chain) = own.and_then(|own| known(&self.links, own)) {
-            return chain;
+        if let Some(chain) = own.and_then(|own| self.links.get(&own)) {
+            return *chain;
         }
         let parent = line.parent_uuid.some().map(print);
-        let chain = parent.and_then(|parent| known(&self.links, parent)).unwrap_or_else(|| {
+        let chain = parent.and_then(|parent| self.links.get(&parent).copied()).unwrap_or_else(|| {
             self.chains += 1;
             self.chains
         });
-        if self.links.len() == LINKS {
-            self.links.pop_front();
+        if self.linked.len() == LINKS
+            && let Some(oldest) = self.linked.pop_front()
+        {
+            self.links.remove(&oldest);
         }
-        self.links.extend(own.map(|own| (own, chain)));
+        if let Some(own) = own {
+            self.links.insert(own, chain);
+            self.linked.push_back(own);
+        }
         chain
     }
 }

@@ -148,6 +148,9 @@ where
 /// seconds, milliseconds, microseconds or nanoseconds, told apart by its size.
 pub(super) fn moment(text: &str) -> Option<u64> {
     let text = text.trim();
+    if let Some(at) = usual(text) {
+        return Some(at);
+    }
     if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
         return u64::try_from(stamp.as_millisecond()).ok();
     }
@@ -157,6 +160,33 @@ pub(super) fn moment(text: &str) -> Option<u64> {
     }
     moment_number(text.parse().ok()?)
 }
+
+/// A moment in the spelling that most tools use, `2026-10-14T09:00:07.120Z`; anything else goes the long way.
+fn usual(text: &str) -> Option<u64> {
+    let bytes: &[u8; 24] = text.as_bytes().try_into().ok()?;
+    let number = |places: std::ops::Range<usize>| {
+        bytes.get(places)?.iter().try_fold(0_u64, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+        })
+    };
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    // Days that every month has: the others, and leap seconds, are looked at more closely.
+    let plain = year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day);
+    if !plain || hour > 23 || minute > 59 || second > 59 || marks.iter().any(|(at, mark)| bytes[*at] != *mark)
+    {
+        return None;
+    }
+    // The year is taken to begin in March, so that the leap day is its last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    let seconds = ((days - DAYS_TO_1970) * 24 + hour) * 3600 + minute * 60 + second;
+    Some(seconds * 1000 + number(20..23)?)
+}
+
+/// Days from the first of March of the year 0 to the first of January 1970.
+const DAYS_TO_1970: u64 = 719_468;
 
 /// A number that stands for a moment.
 #[expect(clippy::float_arithmetic, reason = "seconds with a fraction are a usual way to write a time")]
@@ -173,7 +203,7 @@ pub(super) fn moment_number(number: f64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Flag, Number, Text, moment};
+    use super::{Count, Flag, Number, Text, moment, usual};
     use serde::Deserialize;
 
     #[derive(Deserialize, Default)]
@@ -195,6 +225,31 @@ mod tests {
             assert_eq!(row.count.0, if odd == "7" { 7 } else { 0 });
             assert_eq!(row.number.0 == 0.0, !odd.contains(['7', '5']), "{odd}");
             assert_eq!(row.text.is_empty(), !odd.starts_with(['7', '-', '"']), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_usual_spelling_is_read_as_the_long_way_reads_it() {
+        let mut quick = 0;
+        for year in [1970, 1971, 1999, 2000, 2024, 2025, 2026, 2100, 9999] {
+            for month in 0..=13 {
+                for day in [0, 1, 27, 28, 29, 31] {
+                    for time in
+                        ["00:00:00.000Z", "23:59:59.999Z", "12:34:56.789Z", "24:00:00.000Z", "1x:00:00.000Z"]
+                    {
+                        let text = format!("{year:04}-{month:02}-{day:02}T{time}");
+                        let long = text.parse::<jiff::Timestamp>().ok();
+                        let long = long.and_then(|stamp| u64::try_from(stamp.as_millisecond()).ok());
+                        let short = usual(&text);
+                        quick += u32::from(short.is_some());
+                        assert!(short.is_none() || short == long, "{text}: {short:?}, {long:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(quick, 9 * 12 * 3 * 3);
+        for other in ["2026-10-14T09:00:07.120+", "2026-10-14 09:00:07.120Z", "1969-12-31T23:59:59.999Z"] {
+            assert_eq!(usual(other), None, "{other}");
         }
     }
 

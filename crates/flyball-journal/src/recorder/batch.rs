@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::draft::{Draft, Drafts, Rules};
-use super::fold::root_of;
+use super::fold::{has_parent, root_of};
 use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
@@ -122,13 +122,17 @@ impl Recorder {
                 break;
             }
         }
-        self.hand_over();
+        let others = self.hand_over();
         let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
         let later = std::mem::take(&mut work.later);
-        let landed = self.land(flight, None);
-        if gated {
-            self.gate.leave();
-        }
+        let mut inside = gated;
+        let mut leave = || {
+            if std::mem::take(&mut inside) {
+                self.gate.leave();
+            }
+        };
+        let landed = self.land(flight, None, others.then_some(&mut leave));
+        leave();
         let mut open = self.answer(landed, work, &mut sitting.answers, &mut last);
         open.extend(later);
         if !open.is_empty() {
@@ -158,7 +162,7 @@ impl Recorder {
             let idle = work.drafts.is_empty();
             let mut flight = Flight::default();
             self.take_off(&mut cache, &mut work, &mut flight);
-            let landed = self.land(flight, Some(&mut cache));
+            let landed = self.land(flight, Some(&mut cache), None);
             open = self.answer(landed, work, &mut sitting.answers, last);
             drop(turn);
             drop(cache);
@@ -233,8 +237,8 @@ impl Recorder {
         }
     }
 
-    /// Stores what was folded.
-    fn land(&self, flight: Flight, cache: Option<&mut Cache>) -> Landed {
+    /// Stores what was folded. If others wait, `leave` lets the next of them write while this waits for the disk.
+    fn land(&self, flight: Flight, cache: Option<&mut Cache>, leave: Option<&mut dyn FnMut()>) -> Landed {
         let Flight { names, units } = flight;
         if names.is_empty() {
             return Ok((Vec::new(), Vec::new()));
@@ -242,7 +246,7 @@ impl Recorder {
         let stored = units.and_then(|units| {
             self.keep_policy()?;
             self.options.probe.pass(Point::BeforeAppend);
-            let outcomes = self.append(&units)?;
+            let outcomes = self.append(&units, leave)?;
             self.options.probe.pass(Point::AfterCommit);
             Ok((units, outcomes))
         });
@@ -278,8 +282,16 @@ impl Recorder {
 
     /// Stores units together. If one of them meets damage they are stored one by one, so that a damaged session keeps
     /// nobody else back.
-    fn append(&self, units: &[Unit]) -> Result<Vec<Result<Appended, StoreError>>, StoreError> {
-        match self.journal.append(units) {
+    fn append(
+        &self,
+        units: &[Unit],
+        leave: Option<&mut dyn FnMut()>,
+    ) -> Result<Vec<Result<Appended, StoreError>>, StoreError> {
+        let together = match leave {
+            Some(leave) => self.journal.append_in_line(units, leave),
+            None => self.journal.append(units),
+        };
+        match together {
             Ok(outcomes) => Ok(outcomes.into_iter().map(Ok).collect()),
             Err(error) if error.trouble == Trouble::Corrupt && !error.is_unknown() && units.len() > 1 => {
                 let one = |unit: &Unit| {
@@ -307,19 +319,22 @@ impl Recorder {
         let warm = cold.saturating_mul(WARM).min(LONGEST_TAIL);
         let mut units: Vec<Unit> = Vec::with_capacity(drafts.len());
         let mut families: Lookup<usize> = Lookup::default();
+        let alone = drafts.iter().all(|draft| !has_parent(cache, draft.session()));
         for draft in drafts {
             let name = draft.session();
             let Some(session) = cache.sessions.get(name) else {
                 return Err(StoreError::corrupt(format!("session '{name}' has no state")));
             };
-            let root = root_of(cache, name);
+            let root = if alone { String::new() } else { root_of(cache, name) };
             let every = if cache.is_warm(name) { warm.max(cold) } else { cold };
             let rules = Rules { every, digest: &self.digest };
             let change = draft.finish(session.state(), session.policy(), &rules)?;
             match families.get(&root).and_then(|place| units.get_mut(*place)) {
                 Some(unit) => unit.changes.push(change),
                 None => {
-                    families.insert(root, units.len());
+                    if !alone {
+                        families.insert(root, units.len());
+                    }
                     units.push(Unit { changes: vec![change] });
                 }
             }

@@ -180,6 +180,11 @@ fn parent_of(cache: &Cache, name: &str) -> Option<String> {
     cache.sessions.get(name)?.state().parent().map(str::to_owned)
 }
 
+/// Whether a session has one above it.
+pub(super) fn has_parent(cache: &Cache, name: &str) -> bool {
+    cache.sessions.get(name).is_some_and(|session| session.state().parent().is_some())
+}
+
 /// The sessions above one, nearest first, as far as they are known; a ring of parents ends where it closes.
 fn above(cache: &Cache, name: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

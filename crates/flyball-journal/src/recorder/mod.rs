@@ -207,10 +207,7 @@ impl Recorder {
         let mut progress = lock(&batch.progress);
         loop {
             if progress.answers.is_some() {
-                drop(progress);
-                // Each wakes the next: if all of them woke at once, the next commit would stand in line behind them.
-                batch.changed.notify_one();
-                return taken(batch, place);
+                return progress.take(place);
             }
             if progress.lead {
                 progress.lead = false;
@@ -228,7 +225,8 @@ impl Recorder {
         let mut answers = answers.list.into_iter();
         for (batch, size) in groups {
             lock(&batch.progress).answers = Some(answers.by_ref().take(size).collect());
-            batch.changed.notify_one();
+            // All at once: it costs one call of the system, and who wakes later finds the processors busy, not asleep.
+            batch.changed.notify_all();
         }
     }
 
@@ -248,16 +246,17 @@ impl Recorder {
         (first..sitting.events.len()).collect()
     }
 
-    /// Lets one of those who came meanwhile lead the next batch.
-    fn hand_over(&self) {
+    /// Lets one of those who came meanwhile lead the next batch; says whether there is one.
+    fn hand_over(&self) -> bool {
         let mut queue = lock(&self.queue);
         if queue.events.is_empty() {
             queue.leading = false;
-        } else {
-            let next = Arc::clone(&queue.batch);
-            lock(&next.progress).lead = true;
-            next.changed.notify_one();
+            return false;
         }
+        let next = Arc::clone(&queue.batch);
+        lock(&next.progress).lead = true;
+        next.changed.notify_one();
+        true
     }
 
     /// A session's state and policy as they are stored now.
@@ -305,10 +304,16 @@ fn digest(policy: &str) -> String {
 
 /// The answer at a place of a batch that is over.
 fn taken(batch: &Batch, place: usize) -> Answer {
-    let mut progress = lock(&batch.progress);
-    let answer = progress.answers.as_mut().and_then(|answers| answers.get_mut(place)).and_then(Option::take);
-    answer.unwrap_or_else(|| {
-        // Only if whoever led the batch has panicked: nobody knows what became of it.
-        Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
-    })
+    lock(&batch.progress).take(place)
+}
+
+impl Progress {
+    /// The answer at a place, if it is over.
+    fn take(&mut self, place: usize) -> Answer {
+        let answer = self.answers.as_mut().and_then(|answers| answers.get_mut(place)).and_then(Option::take);
+        answer.unwrap_or_else(|| {
+            // Only if whoever led the batch has panicked: nobody knows what became of it.
+            Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
+        })
+    }
 }

@@ -6,6 +6,7 @@
 mod append;
 mod desk;
 mod load;
+mod log;
 mod notes;
 mod numbers;
 mod private;
@@ -72,6 +73,7 @@ pub struct Sqlite {
     probe: Probe,
     inner: Mutex<Inner>,
     reader: reader::Reader,
+    log: log::Log,
     turns: turn::Turns,
     numbers: numbers::Numbers,
 }
@@ -79,10 +81,10 @@ pub struct Sqlite {
 #[derive(Debug)]
 struct Inner {
     connection: Connection,
-    /// A sync has failed: what the system has in memory can no longer be trusted.
-    broken: bool,
-    /// The whole write-ahead log, as this connection sees it, is known to be on the disk.
-    hardened: bool,
+    /// Commits are synced by us and not by SQLite, so that the next writer need not wait for it.
+    apart: bool,
+    /// What others had written, by SQLite's count of it, when the log was last known to be on its way to the disk.
+    seen: Option<i64>,
 }
 
 impl Sqlite {
@@ -104,8 +106,9 @@ impl Sqlite {
             path: path.to_path_buf(),
             sync: options.sync,
             probe: options.probe,
-            inner: Mutex::new(Inner { connection, broken: false, hardened: false }),
+            inner: Mutex::new(Inner { connection, apart: false, seen: None }),
             reader: reader::Reader::default(),
+            log: log::Log::beside(path),
             turns,
             numbers: numbers::Numbers::default(),
         };
@@ -156,11 +159,7 @@ impl Sqlite {
 
     fn inner(&self) -> Result<MutexGuard<'_, Inner>> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.broken {
-            let what =
-                format!("{}: a write could not be synced; start again to recover", self.path.display());
-            return Err(StoreError::new(Trouble::Io, what));
-        }
+        self.log.whole()?;
         Ok(inner)
     }
 
@@ -172,50 +171,81 @@ impl Sqlite {
 
     /// Writes in one transaction of its own, in turn.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
-        let _turn = self.turns.take()?;
-        self.write_in_turn(work)
+        let (done, mark) = {
+            let _turn = self.turns.take()?;
+            let mut inner = self.inner()?;
+            self.transact(&mut inner, work)?
+        };
+        self.log.reach(mark)?;
+        Ok(done)
     }
 
-    /// Writes in one transaction; the turn is already ours.
-    fn write_in_turn<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
-        let mut inner = self.inner()?;
+    /// Writes in one transaction, and says which mark of the log must be on the disk before anybody is told. Until the
+    /// syncs are apart, it is there already.
+    fn transact<T>(
+        &self,
+        inner: &mut Inner,
+        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
+    ) -> Result<(T, u64)> {
         let immediate = rusqlite::TransactionBehavior::Immediate;
         let transaction =
             inner.connection.transaction_with_behavior(immediate).map_err(|error| self.trouble(&error))?;
         let done = work(&transaction).map_err(|fault| self.fault(fault))?;
+        let others = others(&transaction).map_err(|error| self.trouble(&error))?;
         self.probe.pass(crate::probe::Point::InTransaction);
         let committed = transaction.commit().map_err(|error| (is_io(&error), self.trouble(&error)));
-        // A sync covers everything that was written before it, by whomever.
-        inner.hardened = committed.is_ok();
         match committed {
-            Ok(()) => Ok(done),
+            // A sync covers everything that was written before it, by whomever.
+            Ok(()) => {
+                inner.seen = Some(others);
+                Ok((done, if inner.apart { self.log.written() } else { self.log.synced() }))
+            }
             Err((io, error)) => {
-                inner.broken = io;
+                inner.seen = None;
+                if io {
+                    self.log.fail();
+                }
                 Err(error.unsure())
             }
         }
     }
 
-    /// Syncs the write-ahead log, unless a commit of our own has done so since it was opened.
-    fn sync_log(&self) -> Result<()> {
-        let mut inner = self.inner()?;
-        if inner.hardened || self.sync != Sync::Full {
+    /// From now on syncs are apart from commits: a commit does not reach the disk by itself any more.
+    fn part(&self, inner: &mut Inner) -> Result<()> {
+        if !inner.apart && self.sync == Sync::Full {
+            let normal = inner.connection.execute_batch("PRAGMA synchronous=NORMAL");
+            normal.map_err(|error| self.trouble(&error))?;
+            inner.apart = true;
+        }
+        Ok(())
+    }
+
+    /// Appends; calls `free` between the commit and its sync.
+    fn append_apart(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
+        let (done, mark) = {
+            let _turn = self.turns.take()?;
+            let mut inner = self.inner()?;
+            self.part(&mut inner)?;
+            self.transact(&mut inner, |sql| append::units(sql, &self.numbers, units))?
+        };
+        free();
+        self.log.reach(mark)?;
+        Ok(done)
+    }
+
+    /// Syncs what was read, unless nobody else has written since a commit of our own.
+    fn harden_log(&self) -> Result<()> {
+        if self.sync != Sync::Full {
             return Ok(());
         }
-        let mut log = self.path.as_os_str().to_owned();
-        log.push("-wal");
-        match std::fs::File::open(&log).and_then(|file| file.sync_data()) {
-            Ok(()) => {}
-            // Everything has been copied into the database file, and that was synced.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                inner.broken = true;
-                let what = format!("{}: it cannot be synced: {error}", self.path.display());
-                return Err(StoreError::new(Trouble::Io, what).unsure());
-            }
-        }
-        inner.hardened = true;
-        Ok(())
+        let mark = {
+            let mut inner = self.inner()?;
+            let others = Some(others(&inner.connection).map_err(|error| self.trouble(&error))?);
+            let known = inner.seen == others;
+            inner.seen = others;
+            if known { self.log.mark() } else { self.log.written() }
+        };
+        self.log.reach(mark)
     }
 
     fn trouble(&self, error: &rusqlite::Error) -> StoreError {
@@ -250,6 +280,11 @@ impl From<rusqlite::Error> for Fault {
             other => Fault::Sql(other),
         }
     }
+}
+
+/// A number that changes whenever somebody else has written.
+fn others(sql: &Connection) -> rusqlite::Result<i64> {
+    sql.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
 }
 
 fn is_io(error: &rusqlite::Error) -> bool {
@@ -290,6 +325,10 @@ impl Journal for Sqlite {
 
     fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
         self.write(|sql| append::units(sql, &self.numbers, units)).inspect_err(|_| self.numbers.clear())
+    }
+
+    fn append_in_line(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
+        self.append_apart(units, free).inspect_err(|_| self.numbers.clear())
     }
 
     fn find(&self, session: &str, id: &str) -> Result<Option<Answered>> {
@@ -350,7 +389,7 @@ impl Journal for Sqlite {
     }
 
     fn harden(&self) -> Result<()> {
-        self.sync_log()
+        self.harden_log()
     }
 }
 

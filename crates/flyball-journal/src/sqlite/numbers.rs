@@ -115,6 +115,17 @@ impl Numbers {
     /// A session went on from a place to the revision `to`, without a snapshot; these ids came with it.
     pub(super) fn went_on(&self, session: &str, from: &Place, to: u64, ids: Vec<NewId>) {
         let mut all = self.all();
+        let Known { tails, kept, .. } = &mut *all;
+        if let Some(tail) = tails.get_mut(session)
+            && (tail.no, tail.rev) == (from.no, from.rev)
+            && kept.saturating_add(ids.len()) <= IDS
+        {
+            // As almost always.
+            *kept += ids.len();
+            tail.ids.extend(ids);
+            tail.rev = to;
+            return;
+        }
         let mut tail = all.take_tail(session, from).unwrap_or_default();
         // A tail without its beginning is none.
         if tail.is_whole(from) && all.kept.saturating_add(tail.ids.len() + ids.len()) <= IDS {

@@ -20,16 +20,22 @@ pub(super) struct Turns {
     /// The thread whose turn it is, in this process.
     holder: Mutex<Option<ThreadId>>,
     /// Threads of this process sort it out among themselves before they go to the files.
-    inside: Mutex<()>,
+    inside: Mutex<Files>,
+}
+
+/// The lock files while nobody of this process holds them, open since the last turn.
+#[derive(Debug, Default)]
+struct Files {
+    waiting: Option<File>,
+    writing: Option<File>,
 }
 
 /// A turn; it ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     turns: &'a Turns,
-    turn: Option<File>,
-    #[allow(dead_code, reason = "held until the end of the turn, never read")]
-    inside: Option<MutexGuard<'a, ()>>,
+    /// None if a turn of the same thread is around this one.
+    inside: Option<MutexGuard<'a, Files>>,
 }
 
 impl Turns {
@@ -44,7 +50,7 @@ impl Turns {
             waiting: named("-queue"),
             writing: named("-turn"),
             holder: Mutex::new(None),
-            inside: Mutex::new(()),
+            inside: Mutex::default(),
         }
     }
 
@@ -53,21 +59,22 @@ impl Turns {
         let own = Some(std::thread::current().id());
         if *self.holder() == own {
             // This thread writes several times in one turn.
-            return Ok(Held { turns: self, turn: None, inside: None });
+            return Ok(Held { turns: self, inside: None });
         }
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = self.lock(&self.waiting)?;
-        let turn = self.lock(&self.writing)?;
-        drop(queue);
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.lock(&self.waiting, inside.waiting.take())?;
+        inside.writing = Some(self.lock(&self.writing, inside.writing.take())?);
+        inside.waiting = unlocked(waiting);
         *self.holder() = own;
-        Ok(Held { turns: self, turn: Some(turn), inside: Some(inside) })
+        Ok(Held { turns: self, inside: Some(inside) })
     }
 
     fn holder(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self, path: &Path) -> Result<File, StoreError> {
+    /// Locks a file, which may be open already.
+    fn lock(&self, path: &Path, open: Option<File>) -> Result<File, StoreError> {
         let wrong = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => Trouble::Forbidden,
@@ -78,13 +85,16 @@ impl Turns {
             };
             StoreError::new(kind, format!("{}: {error}", path.display()))
         };
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(wrong)?;
+        let file = match open {
+            Some(file) => file,
+            None => OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(wrong)?,
+        };
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
@@ -108,12 +118,18 @@ impl Turns {
     }
 }
 
+/// Gives a lock back and keeps the file open. One that cannot be unlocked is closed, and the lock goes with it.
+fn unlocked(file: File) -> Option<File> {
+    file.unlock().is_ok().then_some(file)
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // First this, then the lock (which goes with the file, after this): whoever gets the turn next enters its own
-        // name, and that must not be wiped out by us.
-        if self.turn.is_some() {
+        // First the name, then the lock: whoever gets the turn next enters its own name, and that must not be wiped
+        // out by us.
+        if let Some(inside) = &mut self.inside {
             *self.turns.holder() = None;
+            inside.writing = inside.writing.take().and_then(unlocked);
         }
     }
 }

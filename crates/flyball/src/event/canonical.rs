@@ -21,6 +21,13 @@ pub(crate) fn value_fingerprint(value: &Value) -> Fingerprint {
     Fingerprint::of(&out)
 }
 
+/// The same of an object, whose fields come in order.
+pub(super) fn fields_fingerprint<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> Fingerprint {
+    let mut out = Vec::with_capacity(1024);
+    write_object(fields, &mut out);
+    Fingerprint::of(&out)
+}
+
 /// What identifies a call: the tool with its arguments, and the same with every number blanked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -106,19 +113,21 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Value::Object(map) => {
-            out.push(b'{');
-            for (at, (key, item)) in map.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write_string(key, out);
-                out.push(b':');
-                write_value(item, out);
-            }
-            out.push(b'}');
-        }
+        Value::Object(map) => write_object(map.iter().map(|(key, item)| (key.as_str(), item)), out),
     }
+}
+
+fn write_object<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (at, (key, item)) in fields.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_string(key, out);
+        out.push(b':');
+        write_value(item, out);
+    }
+    out.push(b'}');
 }
 
 fn write_number(number: &Number, out: &mut Vec<u8>) {

@@ -5,6 +5,7 @@
 
 mod canonical;
 mod effect;
+mod fields;
 mod kind;
 mod normalise;
 mod parse;

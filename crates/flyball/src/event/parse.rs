@@ -1,7 +1,9 @@
 //! From a line of JSON to an event, with every bound checked and every complaint naming the field.
 
+use super::canonical::fields_fingerprint;
+use super::fields::{Fields, Top};
 use super::kind::{fields_of, type_names};
-use super::{Event, EventId, Kind, Usage, value_fingerprint};
+use super::{Event, EventId, Kind, Usage};
 use crate::error::{Code, Error};
 use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTES};
 use crate::suggest::closest;
@@ -30,46 +32,46 @@ pub(super) fn event(line: &str) -> Result<Event, Error> {
             "send a fingerprint or the first part of large outputs instead of the whole",
         ));
     }
-    let Value::Object(mut map) = checked(line)? else {
-        return Err(broken("the line is JSON but not an object", "write one {\"type\": …} object a line"));
-    };
-    let id = take_id(&mut map)?;
-    let name = match map.get("type") {
-        Some(Value::String(name)) => name.clone(),
+    let mut fields = fields(line)?;
+    let id = take_id(&mut fields)?;
+    let name = match fields.remove("type") {
+        Some(Value::String(name)) => name,
         Some(_) => return Err(wrong("type", "a text")),
         None => return Err(missing("type", "say which kind of event it is, for example \"tool.requested\"")),
     };
-    let Some(fields) = fields_of(&name) else { return Err(unknown(&name)) };
-    let session = take_name(&mut map, "session")?.unwrap_or_else(|| "default".to_owned());
-    let at = map.remove("at").map_or(Ok(None), |value| time(&value))?;
-    let node = take_name(&mut map, "node")?;
-    let round = map.remove("round").map_or(Ok(None), |value| round(&value))?;
-    let usage = map.remove("usage").map_or(Ok(Usage::default()), |value| usage(&value))?;
-    let kind = match super::quick::take(&name, &mut map) {
-        Some(kind) => {
-            map.remove("type");
-            kind
-        }
-        None => slowly(&name, &mut map, fields)?,
+    let Some(own) = fields_of(&name) else { return Err(unknown(&name)) };
+    let session = take_name(&mut fields, "session")?.unwrap_or_else(|| "default".to_owned());
+    let at = fields.remove("at").map_or(Ok(None), |value| time(&value))?;
+    let node = take_name(&mut fields, "node")?;
+    let round = fields.remove("round").map_or(Ok(None), |value| round(&value))?;
+    let usage = fields.remove("usage").map_or(Ok(Usage::default()), |value| usage(&value))?;
+    let kind = match super::quick::take(&name, &mut fields) {
+        Some(kind) => kind,
+        None => slowly(&name, &mut fields, own)?,
     };
-    Ok(Event { session, id, at, node, round, usage, kind, extra: map })
+    Ok(Event { session, id, at, node, round, usage, kind, extra: fields.into_map() })
+}
+
+/// The fields of a line, with the bounds of [`checked`].
+fn fields(line: &str) -> Result<Fields<'_>, Error> {
+    if !line.trim_ascii_start().starts_with('{') {
+        checked(line)?;
+        return Err(broken("the line is JSON but not an object", "write one {\"type\": …} object a line"));
+    }
+    let mut reader = serde_json::Deserializer::from_str(line);
+    let read = Top.deserialize(&mut reader).and_then(|fields| reader.end().map(|()| fields));
+    read.map_err(|error| json_error(&error))
 }
 
 /// A kind of event the long way, with a complaint that names the field.
-fn slowly(name: &str, map: &mut Map<String, Value>, fields: &[&str]) -> Result<Kind, Error> {
-    let own = own_fields(map, fields);
-    typed(name, own)
-}
-
-/// Moves the fields that belong to the type (and the type itself) out of the map; what stays is extra.
-fn own_fields(map: &mut Map<String, Value>, fields: &[&str]) -> Map<String, Value> {
-    let mut own = Map::new();
-    for field in std::iter::once(&"type").chain(fields) {
-        if let Some((key, value)) = map.remove_entry(*field) {
-            own.insert(key, value);
+fn slowly(name: &str, fields: &mut Fields<'_>, own: &[&str]) -> Result<Kind, Error> {
+    let mut taken = Map::from_iter([("type".to_owned(), Value::from(name))]);
+    for field in own {
+        if let Some(value) = fields.remove(field) {
+            taken.insert((*field).to_owned(), value);
         }
     }
-    own
+    typed(name, taken)
 }
 
 fn typed(name: &str, own: Map<String, Value>) -> Result<Kind, Error> {
@@ -145,42 +147,28 @@ fn explain(name: &str, own: &Map<String, Value>, error: &serde_json::Error) -> E
     )
 }
 
-fn take_id(map: &mut Map<String, Value>) -> Result<Option<EventId>, Error> {
-    let Some(value) = map.get("id") else { return Ok(None) };
-    let id = match value {
-        Value::String(text) if text.is_empty() => return Err(wrong("id", "a text that is not empty")),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Null => {
-            map.remove("id");
-            return Ok(None);
+fn take_id(fields: &mut Fields<'_>) -> Result<Option<EventId>, Error> {
+    let id = match fields.get("id") {
+        None => return Ok(None),
+        Some(Value::String(text)) if text.is_empty() => return Err(wrong("id", "a text that is not empty")),
+        Some(Value::String(text)) if text.len() > ID_BYTES => {
+            return Err(too_long("id", text.len(), ID_BYTES));
         }
-        _ => return Err(wrong("id", "a text")),
+        Some(Value::String(_) | Value::Number(_) | Value::Null) => fields.remove("id"),
+        Some(_) => return Err(wrong("id", "a text")),
     };
-    if id.len() > ID_BYTES {
-        return Err(too_long("id", id.len(), ID_BYTES));
-    }
-    map.remove("id");
+    let id = match id {
+        Some(Value::String(text)) => text,
+        Some(Value::Number(number)) => number.to_string(),
+        _ => return Ok(None),
+    };
     // A redelivery may be stamped anew on its way; the time of arrival is not part of the body.
-    let body = fingerprint_without(map, "at");
+    let body = fields_fingerprint(fields.iter().filter(|(key, _)| *key != "at"));
     Ok(Some(EventId { id, body }))
 }
 
-fn fingerprint_without(map: &mut Map<String, Value>, key: &str) -> crate::fingerprint::Fingerprint {
-    let taken = map.remove_entry(key);
-    let whole = Value::Object(std::mem::take(map));
-    let body = value_fingerprint(&whole);
-    if let Value::Object(back) = whole {
-        *map = back;
-    }
-    if let Some((key, value)) = taken {
-        map.insert(key, value);
-    }
-    body
-}
-
-fn take_name(map: &mut Map<String, Value>, field: &str) -> Result<Option<String>, Error> {
-    match map.remove(field) {
+fn take_name(fields: &mut Fields<'_>, field: &str) -> Result<Option<String>, Error> {
+    match fields.remove(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.len() > NAME_BYTES => Err(too_long(field, text.len(), NAME_BYTES)),
         Some(Value::String(text)) if text.is_empty() => Err(wrong(field, "a text that is not empty")),
@@ -312,7 +300,7 @@ fn broken(what: &str, advice: &str) -> Error {
 /// Reads JSON with the bounds that the JSON library does not check: depth, number of entries, duplicate keys.
 pub(super) fn checked(text: &str) -> Result<Value, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let read = Bounded { depth: 0 }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let read = Bounded::default().deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     read.map_err(|error| json_error(&error))
 }
 
@@ -340,8 +328,9 @@ fn json_error(error: &serde_json::Error) -> Error {
 const DUPLICATE: &str = "duplicate key `";
 const TOO_DEEP: &str = "nested too deeply";
 
-#[derive(Clone, Copy)]
-struct Bounded {
+/// Reads any value, and knows how deep it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Bounded {
     depth: usize,
 }
 
@@ -399,27 +388,33 @@ impl<'de> Visitor<'de> for Bounded {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inner = self.deeper()?;
         let mut map = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
-            match map.entry(key) {
-                Entry::Vacant(place) => {
-                    let value = access.next_value_seed(inner)?;
-                    place.insert(value);
-                }
-                Entry::Occupied(there) => {
-                    let shown: String = there.key().chars().take(60).collect();
-                    return Err(serde::de::Error::custom(format!("{DUPLICATE}{shown}`")));
-                }
-            }
-            too_many(map.len())?;
-        }
+        self.deeper()?.entries(&mut map, &mut access)?;
         Ok(Value::Object(map))
     }
 }
 
 impl Bounded {
-    fn deeper<E: serde::de::Error>(self) -> Result<Bounded, E> {
+    /// Reads the entries of an object into a map; `self` reads their values.
+    pub(super) fn entries<'de, A: MapAccess<'de>>(
+        self,
+        map: &mut Map<String, Value>,
+        access: &mut A,
+    ) -> Result<(), A::Error> {
+        while let Some(key) = access.next_key::<String>()? {
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    let value = access.next_value_seed(self)?;
+                    place.insert(value);
+                }
+                Entry::Occupied(there) => return Err(duplicate(there.key())),
+            }
+            too_many(map.len())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deeper<E: serde::de::Error>(self) -> Result<Bounded, E> {
         if self.depth >= EVENT_DEPTH {
             return Err(E::custom(TOO_DEEP));
         }
@@ -427,7 +422,12 @@ impl Bounded {
     }
 }
 
-fn too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
+pub(super) fn duplicate<E: serde::de::Error>(key: &str) -> E {
+    let shown: String = key.chars().take(60).collect();
+    E::custom(format!("{DUPLICATE}{shown}`"))
+}
+
+pub(super) fn too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
     if count > EVENT_ENTRIES {
         return Err(E::custom(format!("more than {EVENT_ENTRIES} entries in one object or list")));
     }
@@ -435,42 +435,5 @@ fn too_many<E: serde::de::Error>(count: usize) -> Result<(), E> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What both ways make of an event, and what they leave over.
-    fn both(line: &str) -> [Option<(Kind, Map<String, Value>)>; 2] {
-        let Ok(Value::Object(map)) = checked(line) else { return [None, None] };
-        let name = map.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let fields = fields_of(&name).unwrap_or_default();
-        let (mut quick, mut slow) = (map.clone(), map);
-        let first = super::super::quick::take(&name, &mut quick);
-        quick.remove("type");
-        let second = slowly(&name, &mut slow, fields).ok();
-        [first.map(|kind| (kind, quick)), second.map(|kind| (kind, slow))]
-    }
-
-    #[test]
-    fn the_quick_way_gives_what_the_long_way_gives_or_nothing() {
-        let values = ["null", "true", "7", "7.0", "-7", "\"x\"", "\"\"", "[1]", "{\"a\":[null,1.5]}"];
-        let long = format!("\"{}\"", "n".repeat(NAME_BYTES + 1));
-        let mut quick = 0;
-        for kind in ["tool.requested", "tool.finished"] {
-            for field in ["call", "tool", "args", "ok", "output", "error", "duration_ms", "other"] {
-                for value in values.iter().copied().chain([long.as_str()]) {
-                    for rest in [r#","call":"c1","tool":"bash""#, r#","call":"c1""#, r#","tool":"bash""#, ""]
-                    {
-                        if rest.contains(&format!("\"{field}\"")) {
-                            continue;
-                        }
-                        let line = format!("{{\"type\":\"{kind}\",\"{field}\":{value}{rest}}}");
-                        let [first, second] = both(&line);
-                        quick += usize::from(first.is_some());
-                        assert!(first.is_none() || first == second, "{line}: {first:?} and {second:?}");
-                    }
-                }
-            }
-        }
-        assert!(quick > 150, "the quick way was taken {quick} times");
-    }
-}
+#[path = "parse_tests.rs"]
+mod tests;
