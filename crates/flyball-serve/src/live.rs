@@ -25,6 +25,8 @@ const LATER: Duration = Duration::from_secs(1);
 const PORTION: usize = 256;
 /// How many events a listener that is behind reads at once.
 const OWN_PORTION: usize = 32;
+/// How many bytes of them it holds at once; the rest is read again when these have gone.
+const OWN_BYTES: usize = 128 * 1024;
 /// How many pieces of news are kept for listeners; who is further behind reads the store.
 const KEPT: usize = 16;
 /// How many bytes a piece of news may have; of a larger one only the place is told.
@@ -305,9 +307,17 @@ impl Listener {
         let place = self.place;
         match self.office.look(move |office| office.desk().since(place, OWN_PORTION)).await {
             Ok(entries) => {
-                self.behind = entries.len() == OWN_PORTION;
-                self.place = entries.last().map_or(place, |last| last.cursor);
-                let wanted = entries.iter().filter(|entry| self.filter.takes(&entry.session));
+                let mut held = 0;
+                // One at least, whatever its size.
+                let fits = |entry: &&Entry| {
+                    let fits = held < OWN_BYTES;
+                    held += entry.record.text.len() + entry.record.decision.len();
+                    fits
+                };
+                let some: Vec<&Entry> = entries.iter().take_while(fits).collect();
+                self.behind = entries.len() == OWN_PORTION || some.len() < entries.len();
+                self.place = some.last().map_or(place, |last| last.cursor);
+                let wanted = some.into_iter().filter(|entry| self.filter.takes(&entry.session));
                 let text: String = wanted.map(line).collect();
                 if !text.is_empty() {
                     self.ready.push_back(Bytes::from(text));

@@ -11,7 +11,12 @@ fn root() -> PathBuf {
 
 /// Asks a route with a body that it may or may not like; what matters is whether it is let in.
 fn knock(server: &Server, door: &Door, key: Option<&str>) -> String {
-    let path = door.path.replace("{session}", "mine").replace("{id}", "0").replace("{code}", "overloaded");
+    let path = door
+        .path
+        .replace("{session}", "mine")
+        .replace("{id}", "0")
+        .replace("{code}", "overloaded")
+        .replace("{what}", "stop");
     let path = path.split('{').next().unwrap().to_owned();
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
     let body = if door.method == "POST" { r#"{"type":"turn.started","session":"mine"}"# } else { "" };

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) fn halt(server: &Server, key: &str, session: &str) {
     let start = json!({"type": "session.started", "session": session,
         "policy": {"guards": {"repetition": {"mode": "halt", "limit": 2}}}});
-    server.event(key, &start);
+    // A policy of its own is a person's to give.
+    server.event(&server.key("person", Role::Operator), &start);
     let same = json!({"type": "tool.requested", "session": session, "tool": "<!channel>", "args": {}});
     let decisions: Vec<Value> = (0..3).map(|_| server.event(key, &same)).collect();
     assert_eq!(decisions.last().unwrap()["decision"], "halt");

@@ -28,7 +28,6 @@ pub(crate) struct Wanted {
     responses(
         (status = 200, description = "Events named `decision`: docs/signals.md", body = String, content_type = "text/event-stream"),
         (status = 422, description = "The place is none", body = ProblemBody),
-        (status = 429, description = "Too many listen", body = ProblemBody),
     )
 )]
 pub(crate) async fn all(
@@ -48,7 +47,6 @@ pub(crate) async fn all(
         (status = 200, description = "Events named `decision`: docs/signals.md", body = String, content_type = "text/event-stream"),
         (status = 403, description = "None of your sessions", body = ProblemBody),
         (status = 422, description = "The place is none", body = ProblemBody),
-        (status = 429, description = "Too many listen", body = ProblemBody),
     )
 )]
 pub(crate) async fn of_session(

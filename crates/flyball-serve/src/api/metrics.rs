@@ -1,7 +1,7 @@
 //! What was counted: over all sessions of the store, and by this server.
 
 use crate::office::Shared;
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::Problem;
 use crate::signals::{as_json, as_text};
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
     get, path = "/metrics", tag = "metrics",
     responses(
         (status = 200, description = "The text format of Prometheus: docs/signals.md", body = String, content_type = "text/plain"),
-        (status = 429, description = "Too much to do", body = ProblemBody),
     )
 )]
 pub(crate) async fn text(State(office): State<Shared>) -> Result<Response, Problem> {
@@ -26,7 +25,6 @@ pub(crate) async fn text(State(office): State<Shared>) -> Result<Response, Probl
     get, path = "/v1/metrics", tag = "metrics",
     responses(
         (status = 200, description = "The counts: docs/signals.md", body = serde_json::Value),
-        (status = 429, description = "Too much to do", body = ProblemBody),
     )
 )]
 pub(crate) async fn json(State(office): State<Shared>) -> Result<Response, Problem> {

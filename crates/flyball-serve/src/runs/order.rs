@@ -190,7 +190,7 @@ impl Orders {
             // What a person said about a step that was cut off was about that step.
             (order.holder, order.free_at, order.cut_off) = (None, 0, None);
             // A note that was void from the beginning: taken away, but only if nobody has changed it.
-            if std::mem::take(&mut order.again) { None } else { Some(1) }
+            if std::mem::take(&mut order.again) { None } else { Some(0) }
         })
     }
 

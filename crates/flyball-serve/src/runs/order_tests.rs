@@ -53,7 +53,7 @@ fn an_order_that_was_taken_over_is_no_longer_ours() {
     let mut note = desk.note("orders", "s").unwrap().unwrap();
     let free_at = first.order.free_at;
     assert!(free_at >= LEASE_MS);
-    note.text = note.text.replace(&free_at.to_string(), "1");
+    note.text = note.text.replace(&free_at.to_string(), "0");
     assert!(desk.put(&note, flyball_journal::If::Any).unwrap());
     let mut second = claim(&orders, "w2").unwrap();
     assert!(!orders.renew(&mut first).unwrap());
