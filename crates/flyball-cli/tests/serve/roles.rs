@@ -16,7 +16,8 @@ fn knock(server: &Server, door: &Door, key: Option<&str>) -> String {
         .replace("{session}", "mine")
         .replace("{id}", "0")
         .replace("{code}", "overloaded")
-        .replace("{what}", "stop");
+        .replace("{what}", "stop")
+        .replace("{name}", "style.css");
     let path = path.split('{').next().unwrap().to_owned();
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
     let body = if door.method == "POST" { r#"{"type":"turn.started","session":"mine"}"# } else { "" };
