@@ -12,6 +12,8 @@ const SMOKE_RUNS: u64 = 20_000;
 const LONG_HISTORIES: &str = "100000";
 /// The profile that everything here is built with, once.
 pub(crate) const PROFILE: &str = "ci";
+/// Plans that somebody tries to exchange under the hand that approves them, with `--long`.
+const LONG_RACES: &str = "10000";
 /// Kills of each example with `--long`.
 const LONG_KILLS: &str = "50";
 
@@ -70,6 +72,10 @@ fn all(long: bool) -> Tally {
             cargo(&["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "examples"]);
         command.env("FLYBALL_KILLS", LONG_KILLS);
         tally.tests("long kills", run_command(command));
+        let mut command =
+            cargo(&["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "serve"]);
+        command.args(["attacks::a_plan_that_is_exchanged"]).env("FLYBALL_RACES", LONG_RACES);
+        tally.tests("long races", run_command(command));
     }
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),
