@@ -69,11 +69,13 @@ export class Server {
     return this.told("token", "create", name, "--role", role).secret;
   }
 
-  /** Sends an event of an agent; gives the decision. */
+  /** Sends an event of an agent; gives the decision. A session with a policy of its own is begun by a person. */
   async event(event) {
+    const person = event.type === "session.started" && event.policy;
+    if (person) this.starter ??= this.key("starter", "operator");
     const answer = await fetch(`${this.place}/v1/events`, {
       method: "POST",
-      headers: { Authorization: `Bearer ${this.agent}`, "Content-Type": "application/json" },
+      headers: { Authorization: `Bearer ${person ? this.starter : this.agent}`, "Content-Type": "application/json" },
       body: JSON.stringify(event),
     });
     const decision = await answer.json();
