@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use flyball_view::words::line;
 use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -45,6 +46,21 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Ask<T> {
         // The parser gives up at a depth of 128, and a known field that comes twice is an error.
         let read = serde_json::from_str(&text);
         read.map(Ask).map_err(|error| bad_request(&format!("the body cannot be used: {error}")))
+    }
+}
+
+/// As [`Ask`], for a body that may be left out.
+#[derive(Debug)]
+pub(crate) struct Maybe<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Shared> for Maybe<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, office: &Shared) -> Result<Self, Problem> {
+        if request.body().is_end_stream() {
+            return Ok(Maybe(T::default()));
+        }
+        Ask::from_request(request, office).await.map(|Ask(read)| Maybe(read))
     }
 }
 

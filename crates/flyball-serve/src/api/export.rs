@@ -58,7 +58,8 @@ struct Export {
     get, path = "/v1/sessions/{session}/export", tag = "sessions",
     params(("session" = String, Path, description = "The name of the session"), Wanted),
     responses(
-        (status = 200, description = "The session: docs/signals.md", body = String, content_type = "application/jsonl"),
+        (status = 200, description = "The session: docs/signals.md",
+            content((String = "application/jsonl"), (serde_json::Value = "application/json"))),
         (status = 404, description = "There is no such session", body = ProblemBody),
         (status = 422, description = "The format is not known", body = ProblemBody),
     )

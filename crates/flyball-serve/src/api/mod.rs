@@ -15,6 +15,8 @@ mod policies;
 mod schema;
 mod sessions;
 
+pub(crate) use ask::{Ask, Maybe};
+
 use crate::doors::Doors;
 use crate::runs::web as runs;
 use crate::who::Role;

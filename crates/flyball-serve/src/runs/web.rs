@@ -3,6 +3,7 @@
 use super::library::Listed;
 use super::order::{CutOff, Order};
 use super::record::{Asked, Last, Record};
+use crate::api::{Ask, Maybe};
 use crate::office::{Office, Shared};
 use crate::problem::{Problem, ProblemBody};
 use crate::who::Principal;
@@ -124,9 +125,8 @@ pub(crate) async fn start(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    body: String,
+    Ask(start): Ask<Start>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
-    let start: Start = read(&body)?;
     let set = settings(&start.set)?;
     let key = key(&headers, &principal.name)?;
     if let Some(session) = &start.session {
@@ -235,10 +235,9 @@ pub(crate) async fn resume(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
     Path(session): Path<String>,
-    body: String,
+    Maybe(Resume { cut_off }): Maybe<Resume>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     principal.may_touch(&session)?;
-    let Resume { cut_off } = if body.trim().is_empty() { Resume::default() } else { read(&body)? };
     let ordered = office.look(move |office| {
         if office.desk().records(&session, 1, 1)?.is_empty() && office.runs.records.find(&session)?.is_none()
         {
@@ -273,10 +272,9 @@ pub(crate) async fn message(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
     Path(session): Path<String>,
-    body: String,
+    Ask(Message { text }): Ask<Message>,
 ) -> Result<Json<Value>, Problem> {
     principal.may_touch(&session)?;
-    let Message { text } = read(&body)?;
     let named = session.clone();
     let waits = office.look(move |office| {
         let loaded = office.desk().load(&named)?.filter(|loaded| loaded.head.seq > 0);
@@ -292,10 +290,6 @@ pub(crate) async fn message(
     let event = json!({"type": "user.message", "session": session, "text": text, "by": principal.name});
     let decision = office.act(&event, &principal.name).await?;
     Ok(Json(serde_json::from_str(&decision.to_json()).unwrap_or_default()))
-}
-
-fn read<T: for<'a> Deserialize<'a>>(body: &str) -> Result<T, Problem> {
-    serde_json::from_str(body).map_err(|error| bad(format!("the body cannot be used: {error}")))
 }
 
 fn bad(what: String) -> Problem {
