@@ -103,7 +103,11 @@ fn the_same_key_gives_the_same_run() {
     let person = server.key("anna", Role::Operator);
     let start = |key: &str, body: Value| {
         let bearer = format!("Bearer {person}");
-        let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", key)];
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", key),
+        ];
         server.ask_with("POST", "/v1/runs", &headers, Some(&body.to_string()))
     };
     let first = json_of(start("k1", json!({"workflow": "asks"})), 202);
