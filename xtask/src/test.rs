@@ -85,7 +85,8 @@ fn all(long: bool) -> Tally {
         Ok(()) => torture::short(&mut tally),
         Err(why) => tally.skip(format!("torture: {why}")),
     }
-    let built = run_command(cargo(&["build", "--profile", PROFILE, "--package", "flyball-cli"]))
+    // With the tests, so that nothing is built a second time with other features.
+    let built = run_command(cargo(&["build", "--profile", PROFILE, "--workspace", "--all-targets"]))
         .and_then(outside::succeeded);
     let usable = built.is_ok();
     tally.step("build", built);

@@ -24,9 +24,15 @@ impl<'a> Ask<'a> {
         Ask { profile, long: false, only: None, seed: None }
     }
 
+    /// For the tests everything is built together, so that nothing is built a second time with other features.
     fn build(&self) -> Result<(), String> {
-        run_command(cargo(&["build", "--profile", self.profile, "--package", "flyball-torture"]))
-            .and_then(succeeded)
+        let what: &[&str] = match self.profile {
+            PROFILE => &["--workspace", "--all-targets"],
+            _ => &["--package", "flyball-torture"],
+        };
+        let mut build = cargo(&["build", "--profile", self.profile]);
+        build.args(what);
+        run_command(build).and_then(succeeded)
     }
 
     fn read(args: &'a [String]) -> Result<Self, String> {
