@@ -37,9 +37,21 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Co
     command
 }
 
-/// `cargo` with arguments; the same cargo that started us.
+/// `cargo` with arguments; the same cargo that started us. It is told nothing about this package, which build scripts
+/// would take for a change: what a person has built is not built again.
 pub(crate) fn cargo(args: &[&str]) -> Command {
-    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
+    let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args);
+    for (name, _) in std::env::vars_os() {
+        let about_us = name.to_str().is_some_and(|name| {
+            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        });
+        if about_us {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// The command as a person would type it.

@@ -10,6 +10,7 @@ mod input;
 mod load;
 mod meaning;
 mod paint;
+mod person;
 mod recording;
 mod screen;
 mod store;

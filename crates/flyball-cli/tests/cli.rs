@@ -28,6 +28,8 @@ mod pty;
 mod runs;
 #[path = "cli/shipped.rs"]
 mod shipped;
+#[path = "cli/speaking.rs"]
+mod speaking;
 #[path = "cli/store.rs"]
 mod store;
 #[path = "cli/terminal.rs"]

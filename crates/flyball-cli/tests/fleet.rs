@@ -17,6 +17,8 @@ mod kit;
 mod machines;
 #[path = "fleet/overload.rs"]
 mod overload;
+#[path = "fleet/paths.rs"]
+mod paths;
 #[path = "fleet/runs.rs"]
 mod runs;
 #[path = "fleet/stopping.rs"]

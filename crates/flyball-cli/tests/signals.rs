@@ -26,3 +26,6 @@ mod notify;
 mod receivers;
 #[path = "signals/traces.rs"]
 mod traces;
+#[path = "pages/visitor.rs"]
+#[allow(dead_code, reason = "the pages' own tests use the rest")]
+mod visitor;

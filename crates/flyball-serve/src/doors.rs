@@ -5,15 +5,16 @@ use crate::document;
 use crate::office::Shared;
 use crate::page;
 use crate::problem::Problem;
+use crate::serve::Inside;
 use crate::signals::watch;
 use crate::who::{self, Role};
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
@@ -114,12 +115,19 @@ pub(crate) fn router(office: Shared) -> Router {
     api.merge(pages)
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
-        .layer(from_fn(watch::name))
-        .layer(from_fn_with_state(office.clone(), who::let_in))
-        .layer(map_response(page::dressed))
-        .layer(from_fn_with_state(office.clone(), watch::each))
-        .layer(from_fn_with_state(office.clone(), crate::serve::turnstile))
+        .layer(from_fn_with_state(office.clone(), pass))
         .with_state(office)
+}
+
+/// The way of every request: counted, let in, answered, dressed, told. One layer, because each has its price.
+async fn pass(State(office): State<Shared>, request: Request, next: Next) -> Response {
+    let Some(inside) = Inside::enter(Arc::clone(&office)) else { return Problem::stopping().into_response() };
+    let asked = watch::Asking::of(&request);
+    let (by, response) = who::let_in(&office, request, next).await;
+    let response = page::dressed(response);
+    asked.answered(&office.signals, by.as_deref(), &response);
+    drop(inside);
+    response
 }
 
 async fn nowhere(request: Request) -> Response {

@@ -15,15 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 const TOGETHER: usize = 256;
 /// How many threads commit, where more than one may write at a time.
 const COMMITTERS: usize = 8;
-/// How many where only one may: the next group is decided upon while the disk is busy with the one before.
-const IN_TURN: usize = 2;
+/// How many where only one may: one group is decided upon, one is written, and one waits for the disk.
+const IN_TURN: usize = 3;
 
 /// Events of one request, and who waits for the answers.
 struct Waiting {
     events: Vec<Incoming>,
     answers: oneshot::Sender<Vec<Answer>>,
     /// Their places in the line.
-    _places: OwnedSemaphorePermit,
+    places: OwnedSemaphorePermit,
 }
 
 /// The line.
@@ -88,6 +88,14 @@ impl Intake {
         self.length
     }
 
+    /// Refuses somebody before their events are read, if there is no room anyway: under overload refusing must cost little.
+    ///
+    /// # Errors
+    /// If the line is full.
+    pub(crate) fn has_room(&self) -> Result<(), Problem> {
+        if self.places.available_permits() == 0 { Err(Problem::busy()) } else { Ok(()) }
+    }
+
     /// Decides upon events, in order. When an answer is a decision, it is on the disk.
     ///
     /// # Errors
@@ -97,7 +105,7 @@ impl Intake {
         let places = Arc::clone(&self.places).try_acquire_many_owned(count).map_err(|_| Problem::busy())?;
         let began = std::time::Instant::now();
         let (answers, answered) = oneshot::channel();
-        self.line.send(Waiting { events, answers, _places: places }).map_err(|_| Problem::stopping())?;
+        self.line.send(Waiting { events, answers, places }).map_err(|_| Problem::stopping())?;
         // The sender is dropped without an answer only if its thread has panicked.
         let answers = answered.await.map_err(|_| {
             use flyball_journal::{StoreError, Trouble};
@@ -140,8 +148,10 @@ fn commit(
         let counts: Vec<usize> = group.iter().map(|waiting| waiting.events.len()).collect();
         let events = group.iter_mut().flat_map(|waiting| std::mem::take(&mut waiting.events)).collect();
         let mut answers = recorder.submit_all(events).into_iter();
-        for (Waiting { answers: caller, .. }, count) in group.into_iter().zip(counts) {
+        for (Waiting { answers: caller, places, .. }, count) in group.into_iter().zip(counts) {
             let own = answers.by_ref().take(count).collect();
+            // First: whoever is answered and comes again at once must find their old places free.
+            drop(places);
             // A caller that went away is answered by the store when it comes again.
             let _ = caller.send(own);
         }

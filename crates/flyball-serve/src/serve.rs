@@ -5,13 +5,9 @@ use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
 use crate::patience::Patient;
-use crate::problem::Problem;
 use crate::runs::Workers;
 use crate::signals;
 use crate::who::Peer;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -55,6 +51,7 @@ pub struct Listen {
 /// # Errors
 /// If the policy cannot be used, or there is no way to listen.
 pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
+    no_core_file();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let socket = listen.socket.as_ref().map(|(_, path)| path.clone());
     let (office, committers, scribe) = Office::open(setting).map_err(|error| io::Error::other(error.what))?;
@@ -74,6 +71,13 @@ pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
         let _ = std::fs::remove_file(path);
     }
     served.map(|_| ())
+}
+
+/// What is in memory does not end up in a file if we are ever to crash: keys and what agents said are in it.
+fn no_core_file() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // Lowering it is always allowed; a system that refuses even that has its own ways.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
 /// How it ended.
@@ -99,25 +103,22 @@ impl Presence {
 }
 
 /// One request that is not answered yet.
-struct Inside(Shared);
+pub(crate) struct Inside(Shared);
+
+impl Inside {
+    /// Counts somebody who waits for an answer; nobody is let in once we are to stop.
+    pub(crate) fn enter(office: Shared) -> Option<Self> {
+        office.presence.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside(office);
+        // Counted first, looked at afterwards: whoever gets in is waited for.
+        if inside.0.presence.is_stopping() { None } else { Some(inside) }
+    }
+}
 
 impl Drop for Inside {
     fn drop(&mut self) {
         self.0.presence.inside.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// Counts those who wait for an answer, and lets nobody in once we are to stop.
-pub(crate) async fn turnstile(State(office): State<Shared>, request: Request, next: Next) -> Response {
-    office.presence.inside.fetch_add(1, Ordering::SeqCst);
-    let inside = Inside(office);
-    // Counted first, looked at afterwards: whoever gets in is waited for.
-    if inside.0.presence.is_stopping() {
-        return Problem::stopping().into_response();
-    }
-    let response = next.run(request).await;
-    drop(inside);
-    response
 }
 
 /// The signals that end us.

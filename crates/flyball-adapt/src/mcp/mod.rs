@@ -24,6 +24,9 @@ use std::net::TcpListener;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
+/// The variable that marks a server which the proxy has started, and whatever that starts.
+pub const MARK: &str = "FLYBALL_MCP";
+
 /// Whoever keeps long texts out of a conversation.
 pub trait Spill: Send + Sync {
     /// Texts of up to this many bytes are never long.

@@ -42,12 +42,13 @@ type Out = Arc<Mutex<Box<dyn Write + Send>>>;
 /// # Errors
 /// If the server cannot be started.
 pub(super) fn serve(argv: &[OsString], gate: Gate) -> Result<Option<ExitStatus>, Trouble> {
+    let (tell, news) = channel();
+    // Before the server is there: whoever ends us a moment after its start must not leave it behind.
+    signals(tell.clone())?;
     let mut child = start(argv)?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let gate = Arc::new(gate);
     let out: Out = Arc::new(Mutex::new(Box::new(io::stdout())));
-    let (tell, news) = channel();
-    signals(tell.clone());
     let reader = output.map(|output| from_server(output, &gate, &out, tell.clone()));
     if let Some(input) = input {
         from_client(input, Arc::clone(&gate), Arc::clone(&out), tell);
@@ -68,6 +69,7 @@ fn start(argv: &[OsString]) -> Result<Child, Trouble> {
     let program = program.cloned().unwrap_or_default();
     let mut command = Command::new(&program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.env(super::MARK, "1");
     // A group of its own, so that the server's own children end with it.
     command.process_group(0);
     command.spawn().map_err(|error| Trouble {
@@ -77,27 +79,32 @@ fn start(argv: &[OsString]) -> Result<Child, Trouble> {
     })
 }
 
-/// Tells when a signal asks us to end.
-fn signals(tell: Sender<News>) {
+/// Tells when a signal asks us to end. Once this has returned, no signal is missed.
+fn signals(tell: Sender<News>) -> Result<(), Trouble> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let trouble = |error: io::Error| Trouble {
+        code: "cannot_start".to_owned(),
+        what: format!("signals cannot be waited for: {error}"),
+        advice: "the system is out of file descriptors or threads; end something and start again".to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(trouble)?;
+    let inside = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(trouble)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(trouble)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(trouble)?;
+    drop(inside);
     std::thread::spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            use tokio::signal::unix::{SignalKind, signal};
-            let kinds = (
-                signal(SignalKind::interrupt()),
-                signal(SignalKind::terminate()),
-                signal(SignalKind::hangup()),
-            );
-            let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = kinds else { return };
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
             }
-            // If nobody waits any more, everything is ending anyway.
-            let _ = tell.send(News::Signal);
         });
+        // If nobody waits any more, everything is ending anyway.
+        let _ = tell.send(News::Signal);
     });
+    Ok(())
 }
 
 /// Waits for the server's end, and brings it about if it must be.
@@ -120,13 +127,24 @@ fn end(child: &mut Child, at_once: bool, news: &Receiver<News>) -> Option<ExitSt
     }
     for signal in steps {
         if let Some(status) = ended_within(child, PATIENCE, news) {
-            // What it has started itself and left behind.
-            signal_group(child, Signal::TERM);
+            end_the_rest(child);
             return Some(status);
         }
         signal_group(child, signal);
     }
     child.wait().ok()
+}
+
+/// Ends what the server has started itself and left behind: asked first, then not.
+fn end_the_rest(child: &Child) {
+    let until = std::time::Instant::now() + REST;
+    while signal_group(child, Signal::TERM) {
+        if std::time::Instant::now() >= until {
+            signal_group(child, Signal::KILL);
+            return;
+        }
+        std::thread::park_timeout(GLANCE);
+    }
 }
 
 /// How the child ended, if it does in time.
@@ -148,11 +166,10 @@ fn ended_within(child: &mut Child, patience: Duration, news: &Receiver<News>) ->
     }
 }
 
-fn signal_group(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may be gone already.
-        let _ = kill_process_group(pid, signal);
-    }
+/// Sends a signal to the server and all that it has started. Gives whether anybody was there to get it.
+fn signal_group(child: &Child, signal: Signal) -> bool {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| kill_process_group(pid, signal).is_ok())
 }
 
 /// Passes on what the client says.

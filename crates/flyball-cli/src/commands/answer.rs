@@ -7,6 +7,7 @@ use crate::clock;
 use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
+use crate::person;
 use crate::store;
 use crate::telling::{Plan, next, print_next, print_steps};
 use crate::words::{line, plural, typed};
@@ -34,7 +35,7 @@ impl<'a> Word<'a> {
         let recorder = store::recorder(who, session)?;
         let (state, policy) = store::session(&recorder, session)?;
         let plan = Plan::of(recorder.journal().as_ref(), session, &state)?;
-        Ok(Word { session, who, recorder, by: person(by), state, policy, plan, walks_on: false })
+        Ok(Word { session, who, recorder, by: speaker(by), state, policy, plan, walks_on: false })
     }
 
     /// Records an event, and takes the session as it is afterwards.
@@ -155,7 +156,7 @@ fn said(decision: &Decision) -> impl Iterator<Item = &str> {
 }
 
 /// Who speaks: as said, else as the environment knows them.
-fn person(by: Option<&str>) -> String {
+fn speaker(by: Option<&str>) -> String {
     let known = || {
         let names = ["FLYBALL_USER", "USER", "LOGNAME"];
         names.iter().find_map(|name| std::env::var(name).ok().filter(|who| !who.trim().is_empty()))
@@ -174,6 +175,9 @@ pub(crate) fn deny(args: &Reply) -> Result<Exit, Failure> {
 }
 
 fn reply(args: &Reply, value: &str) -> Result<Exit, Failure> {
+    if value == "yes" {
+        person::speaks(&args.session)?;
+    }
     let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
     if word.plan.is_none() {
         return word.nothing("Nothing waits for an answer in this session; nothing was changed.");
@@ -217,6 +221,7 @@ fn settled(word: &Word<'_>, decision: &Decision) -> Vec<String> {
 
 /// `flyball send`.
 pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
+    person::speaks(&args.session)?;
     let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
     if word.plan.is_some() {
         let decision = word.submit(json!({"type": "confirmation.answered", "text": args.text}))?;
@@ -246,6 +251,7 @@ pub(crate) fn stop(args: &Stop) -> Result<Exit, Failure> {
 
 /// `flyball release`.
 pub(crate) fn release(args: &Release) -> Result<Exit, Failure> {
+    person::speaks(&args.session)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
     let latched = word.state.standing().stopped_by.map(|(guard, _)| guard.to_owned());
     let Some(guard) = args.guard.clone().or(latched) else {
@@ -264,6 +270,7 @@ pub(crate) fn release(args: &Release) -> Result<Exit, Failure> {
 
 /// `flyball unlabel`.
 pub(crate) fn unlabel(args: &Stop) -> Result<Exit, Failure> {
+    person::speaks(&args.session)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
     let latched = word.state.standing();
     let (true, Some((guard, _))) = (latched.labelled, latched.stopped_by) else {

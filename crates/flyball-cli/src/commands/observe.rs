@@ -9,9 +9,10 @@ use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
 use crate::load;
+use crate::person;
 use crate::store;
 use crate::story::Tally;
-use flyball::{Error, Preset};
+use flyball::{Event, Kind, Preset};
 use flyball_journal::{Address, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
 use serde_json::json;
 use std::io::Write;
@@ -24,7 +25,7 @@ const TOGETHER: usize = 256;
 struct Line {
     place: String,
     /// What is wrong with it, if it is no event.
-    wrong: Option<Error>,
+    wrong: Option<Failure>,
     /// It asks, so the act must not go on without an answer from the store.
     asks: bool,
 }
@@ -47,17 +48,20 @@ pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
         let mut out = String::new();
         for line in group {
             let answer = match line.wrong {
-                Some(error) => Err(Refusal::Event(error)),
-                None => answers.next().unwrap_or_else(|| Err(unanswered())),
+                Some(failure) => Err((failure, false)),
+                None => answers.next().unwrap_or_else(|| Err(unanswered())).map_err(|refusal| {
+                    let stored = matches!(refusal, Refusal::Store(_));
+                    (refusal.into(), stored && line.asks)
+                }),
             };
             match answer {
                 Ok(decision) => {
                     tally.glance(&decision);
                     out.push_str(&decision.to_json());
                 }
-                Err(refusal) => {
+                Err((failure, blocks)) => {
                     errors += 1;
-                    out.push_str(&refused(&line.place, line.asks, refusal));
+                    out.push_str(&refused(&line.place, blocks, failure));
                 }
             }
             out.push('\n');
@@ -78,12 +82,15 @@ fn together(lines: &mut Lines) -> Result<(Vec<Line>, Vec<Incoming>), Failure> {
         let Some(found) = lines.next_incoming(group.is_empty())? else { break };
         let place = lines.place();
         group.push(match found {
-            Ok(event) => {
-                let asks = event.event.kind.asks();
-                events.push(event);
-                Line { place, wrong: None, asks }
-            }
-            Err(error) => Line { place, wrong: Some(error), asks: false },
+            Ok(event) => match may_say(&event.event) {
+                Ok(()) => {
+                    let asks = event.event.kind.asks();
+                    events.push(event);
+                    Line { place, wrong: None, asks }
+                }
+                Err(failure) => Line { place, wrong: Some(failure), asks: false },
+            },
+            Err(error) => Line { place, wrong: Some(Refusal::Event(error).into()), asks: false },
         });
     }
     Ok((group, events))
@@ -93,17 +100,23 @@ fn unanswered() -> Refusal {
     StoreError::new(flyball_journal::Trouble::Unknown, "the recorder gave no answer").into()
 }
 
+/// What a person says is not taken from an agent.
+fn may_say(event: &Event) -> Result<(), Failure> {
+    match event.kind {
+        Kind::ConfirmationAnswered { .. } | Kind::HumanReleased { .. } => person::speaks(&event.session),
+        _ => Ok(()),
+    }
+}
+
 /// Tells what went wrong on stderr, and gives the answer: what asks is refused if it could not be recorded.
-fn refused(place: &str, asks: bool, refusal: Refusal) -> String {
-    let stored = matches!(refusal, Refusal::Store(_));
-    let mut failure = Failure::from(refusal);
+fn refused(place: &str, blocks: bool, mut failure: Failure) -> String {
     let mut answer = json!({});
     for complaint in &mut failure.complaints {
         place.clone_into(&mut complaint.place);
         answer = json!({"error": {"code": complaint.code, "what": complaint.what, "advice": complaint.advice, "place": place}});
     }
     failure.print();
-    if stored && asks {
+    if blocks {
         answer = json!({"decision": "block", "error": answer.get("error")});
     }
     answer.to_string()

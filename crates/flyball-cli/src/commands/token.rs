@@ -3,6 +3,7 @@
 use crate::args::{Role as Word, Token, TokenAct};
 use crate::clock;
 use crate::fail::{Exit, Failure};
+use crate::person;
 use crate::store;
 use crate::words::{age, ago, line, moment, table};
 use flyball_serve::{Key, Keys, Role};
@@ -11,6 +12,9 @@ use std::io::Write;
 
 /// Runs the command.
 pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
+    if !matches!(args.what, TokenAct::List { .. }) {
+        person::speaks_for_all()?;
+    }
     match &args.what {
         TokenAct::Create { name, role, sessions, expires, store, json } => {
             let ttl = expires.as_deref().map(|text| age(text).ok_or_else(|| bad_age(text))).transpose()?;

@@ -3,25 +3,49 @@
 use crate::ear::Ear;
 use crate::kit::{Server, folder};
 use crate::receivers::{http, next, smtp};
+use crate::visitor::Visitor;
 use flyball_serve::Role;
 use serde_json::{Value, json};
 
-/// Secrets of the kinds that are known, made up here, put together so that no scanner takes this file for a leak.
+/// How many secrets there are of each kind.
+const OF_A_KIND: u64 = 20;
+
+/// Letters that nobody guesses, other ones for every number.
+fn letters(number: u64, length: usize, of: &str) -> String {
+    let of: Vec<char> = of.chars().collect();
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            of[usize::try_from(state >> 33).unwrap() % of.len()]
+        })
+        .collect()
+}
+
+/// Two hundred secrets of the kinds that are known, made up here, put together so that no scanner takes this file for a
+/// leak.
 fn secrets() -> Vec<String> {
-    let body = |n: usize| "Zq7Xk2Vb9Lm4Tn8Rw3Yp6Hc1Jd5Fg0Sa".repeat(3).chars().take(n).collect::<String>();
+    (0..OF_A_KIND).flat_map(|number| of_each_kind(number * 100)).collect()
+}
+
+fn of_each_kind(number: u64) -> [String; 10] {
+    const DIGITS: &str = "0123456789";
+    const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    const ALL: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let body = |kind: u64, length| letters(number + kind, length, ALL);
+    let digits = |kind: u64| letters(number + kind, 12, DIGITS);
     [
-        format!("{}{}", "AKIA", "Q7XK2VB9LM4TN8RW"),
-        format!("{}{}", "ghp_", body(36)),
-        format!("{}{}", "sk-ant-api03-", body(80)),
-        format!("{}{}", "sk-proj-", body(48)),
-        format!("{}{}", "xoxb-", "123456789012-123456789012-Zq7Xk2Vb9Lm4Tn8Rw3Yp6Hc1"),
-        format!("{}{}", "glpat-", body(20)),
-        format!("{}{}", "AIza", body(35)),
-        format!("{}{}", "npm_", body(36)),
-        format!("{}{}.{}.{}", "eyJ", body(30), "eyJzdWIiOiJxN3hrMnZiOSJ9", body(43)),
-        format!("{}{}", "sk_live_", body(24)),
+        format!("{}{}", "AKIA", letters(number, 16, UPPER)),
+        format!("{}{}", "ghp_", body(1, 36)),
+        format!("{}{}", "sk-ant-api03-", body(2, 80)),
+        format!("{}{}", "sk-proj-", body(3, 48)),
+        format!("{}{}-{}-{}", "xoxb-", digits(4), digits(14), body(4, 24)),
+        format!("{}{}", "glpat-", body(5, 20)),
+        format!("{}{}", "AIza", body(6, 35)),
+        format!("{}{}", "npm_", body(7, 36)),
+        format!("{}{}.{}.{}", "eyJ", body(8, 30), "eyJzdWIiOiJxN3hrMnZiOSJ9", body(18, 43)),
+        format!("{}{}", "sk_live_", body(9, 24)),
     ]
-    .to_vec()
 }
 
 /// The part of a secret that must be found nowhere.
@@ -59,6 +83,19 @@ fn files(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
     kept.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
 }
 
+/// What a person sees of it.
+fn pages(server: &Server, person: &str, sessions: usize) -> Vec<(String, Vec<u8>)> {
+    let mut visitor = Visitor::new(server);
+    visitor.enter(person);
+    let mut paths = vec!["/health".to_owned()];
+    paths.extend(
+        (1..=sessions / 10).flat_map(|page| [format!("/?page={page}"), format!("/sessions?page={page}")]),
+    );
+    let named = (0..sessions).flat_map(|n| [format!("/sessions/canary-{n}"), format!("/sessions/plan-{n}")]);
+    paths.extend(named);
+    paths.into_iter().map(|path| (path.clone(), visitor.get(&path).body.into_bytes())).collect()
+}
+
 #[test]
 fn no_planted_secret_is_found_in_any_sink() {
     let folder = folder("canaries");
@@ -75,8 +112,12 @@ fn no_planted_secret_is_found_in_any_sink() {
     std::fs::write(folder.join("flyball.yaml"), policy.to_string()).unwrap();
     let args = ["--no-socket", "--policy", "flyball.yaml", "--otlp", &collector, "--otlp-content"];
     let server = Server::start(&folder, &args);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let dump = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert!(dump.split_whitespace().rev().skip(1).take(2).all(|limit| limit == "0"), "{dump}");
     let agent = server.key("bot", Role::Agent);
     let secrets = secrets();
+    assert_eq!(secrets.len(), 200);
     let mut sinks: Vec<(String, Vec<u8>)> = Vec::new();
     let ear = Ear::open(&server, "/v1/live?after=0-0", &agent, None);
     let events = events(&secrets);
@@ -118,6 +159,7 @@ fn no_planted_secret_is_found_in_any_sink() {
     while let Ok(post) = traces.try_recv() {
         sinks.push(("traces".to_owned(), post.body.into_bytes()));
     }
+    sinks.extend(pages(&server, &person, secrets.len()));
     for path in ["/metrics", "/v1/metrics"] {
         sinks.push((path.to_owned(), server.ask("GET", path, Some(&agent), None).1.into_bytes()));
     }

@@ -122,7 +122,10 @@ impl Recorder {
                 break;
             }
         }
-        let others = self.hand_over();
+        if self.hand_over() {
+            self.crowded.store(true, Ordering::Relaxed);
+        }
+        let crowded = self.crowded.load(Ordering::Relaxed);
         let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
         let later = std::mem::take(&mut work.later);
         let mut inside = gated;
@@ -131,7 +134,7 @@ impl Recorder {
                 self.gate.leave();
             }
         };
-        let landed = self.land(flight, None, others.then_some(&mut leave));
+        let landed = self.land(flight, None, crowded.then_some(&mut leave));
         leave();
         let mut open = self.answer(landed, work, &mut sitting.answers, &mut last);
         open.extend(later);
@@ -237,7 +240,7 @@ impl Recorder {
         }
     }
 
-    /// Stores what was folded. If others wait, `leave` lets the next of them write while this waits for the disk.
+    /// Stores what was folded. If others may come, `leave` lets the next of them write while this waits for the disk.
     fn land(&self, flight: Flight, cache: Option<&mut Cache>, leave: Option<&mut dyn FnMut()>) -> Landed {
         let Flight { names, units } = flight;
         if names.is_empty() {

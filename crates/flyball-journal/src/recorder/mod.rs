@@ -85,6 +85,9 @@ pub struct Recorder {
     gate: Gate,
     cache: Mutex<Cache>,
     flights: Flights,
+    /// Somebody has waited while another one wrote: from then on a commit never waits for the disk before it lets the
+    /// next one write.
+    crowded: AtomicBool,
     leases: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -139,6 +142,7 @@ impl Recorder {
             gate: Gate::default(),
             cache: Mutex::new(cache),
             flights: Flights::default(),
+            crowded: AtomicBool::new(false),
             leases: Mutex::default(),
         }
     }

@@ -13,6 +13,7 @@ mod private;
 mod reader;
 mod rows;
 mod schema;
+mod sweep;
 mod turn;
 mod verify;
 mod work;
@@ -27,16 +28,13 @@ use crate::record::{Head, Loaded, Record};
 use crate::shelf::{If, Note, Shelf};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The oldest SQLite that may be trusted with a write-ahead log: before it, two connections could damage the file.
 const OLDEST: (i32, &str) = (3_051_003, "3.51.3");
 /// How long a writer waits for the file before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pages of the write-ahead log after which it is copied back into the file.
-const CHECKPOINT_PAGES: u32 = 4_000;
-
 /// The most memory for pages of the file, in KiB: enough for the last page of each index of many sessions.
 const CACHE_KIB: u32 = 8_192;
 
@@ -73,7 +71,7 @@ pub struct Sqlite {
     probe: Probe,
     inner: Mutex<Inner>,
     reader: reader::Reader,
-    log: log::Log,
+    log: Arc<log::Log>,
     turns: turn::Turns,
     numbers: numbers::Numbers,
 }
@@ -108,7 +106,7 @@ impl Sqlite {
             probe: options.probe,
             inner: Mutex::new(Inner { connection, apart: false, seen: None }),
             reader: reader::Reader::default(),
-            log: log::Log::beside(path),
+            log: Arc::new(log::Log::beside(path)),
             turns,
             numbers: numbers::Numbers::default(),
         };
@@ -134,16 +132,16 @@ impl Sqlite {
             let what = format!("{}: there is nothing of Flyball in it", self.path.display());
             return Err(StoreError::new(Trouble::Missing, what));
         }
+        let helped = sync == Sync::Full;
         let sync = match sync {
             Sync::Full => "FULL",
             Sync::Normal => "NORMAL",
             Sync::Off => "OFF",
         };
-        let pragmas = format!(
-            "PRAGMA synchronous={sync}; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};
-             PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;"
-        );
+        let pragmas =
+            format!("PRAGMA synchronous={sync}; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;");
         connection.execute_batch(&pragmas).map_err(wrong)?;
+        sweep::Sweep::watch(connection, self.path.clone(), Arc::clone(&self.log), helped).map_err(wrong)?;
         if known == Some(schema::NEWEST) {
             return Ok(());
         }

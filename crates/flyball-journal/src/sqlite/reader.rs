@@ -37,11 +37,17 @@ impl Sqlite {
     }
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
+/// A connection beside the writer's.
+pub(super) fn beside(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = beside(path)?;
     let pragmas = format!("PRAGMA query_only=ON; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;");
     connection.execute_batch(&pragmas)?;
     Ok(connection)

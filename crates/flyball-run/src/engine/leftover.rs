@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-/// The variable.
-pub(crate) const RUN: &str = "FLYBALL_RUN";
+/// The variable that marks every program of a run: it names the folder of the run.
+pub const RUN: &str = "FLYBALL_RUN";
 
 /// The session of the system that this process, and what it starts, is in. 0 is one that began outside of the container
 /// in which we run: it has no number here, and everything that made no session of its own is in it.

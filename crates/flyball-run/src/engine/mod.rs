@@ -14,6 +14,7 @@ mod world;
 
 pub use book::{Book, Clock, Past};
 pub use lane::{Asker, Lane, Watcher};
+pub use leftover::RUN;
 pub use stop::{Outcome, Status, Stop};
 pub use vars::Vars;
 pub(crate) use walk::{Turn, usage};

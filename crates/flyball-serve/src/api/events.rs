@@ -168,6 +168,7 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
 async fn take(sender: Sender<'_>, request: Request) -> Result<Response, Problem> {
     let key = ask::idempotency_key(request.headers())?.map(str::to_owned);
     let (media, text) = ask::body(request, BATCH_BYTES).await?;
+    sender.office.intake.has_room()?;
     let many = match media {
         Media::Lines => lines(&text)?,
         Media::Json if text.trim_start().starts_with('[') => array(&text)?,

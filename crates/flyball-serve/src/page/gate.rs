@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Adds the headers that are not there yet.
-pub(crate) async fn dressed(mut response: Response) -> Response {
+pub(crate) fn dressed(mut response: Response) -> Response {
     let all = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -24,6 +24,7 @@ pub(crate) async fn dressed(mut response: Response) -> Response {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ];
+    response.headers_mut().reserve(all.len());
     for (name, value) in all {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }

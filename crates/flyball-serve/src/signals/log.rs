@@ -12,13 +12,15 @@ use std::time::Duration;
 
 /// How many lines may wait.
 const LINES: usize = 8_192;
+/// An answer that takes so long is worth a line.
+const SLOW: Duration = Duration::from_secs(1);
 /// How long the last lines may take.
 const LAST: Duration = Duration::from_secs(1);
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogStyle {
-    /// Everything, one JSON object a line, for programs.
+    /// One JSON object a line, for programs: everything but events that were taken at once, which are in the journal.
     Json,
     /// What a person should know: trips, refusals for overload, failures.
     Text,
@@ -48,6 +50,12 @@ impl Scribe {
             let _ = thread.join();
         }
     }
+}
+
+/// An event that was taken at once: the journal has it, and a line for each of them would cost as much as deciding.
+fn is_daily(route: &str, took: Duration) -> bool {
+    const EVENTS: [&str; 2] = ["/v1/events", "/v1/sessions/{session}/events"];
+    took < SLOW && EVENTS.contains(&route)
 }
 
 impl Log {
@@ -81,7 +89,8 @@ impl Log {
         code: Option<&str>,
     ) {
         let level = level(status);
-        if self.style == LogStyle::Off || self.style == LogStyle::Text && level == "info" {
+        let plain = level == "info" && (self.style == LogStyle::Text || is_daily(route, took));
+        if self.style == LogStyle::Off || plain {
             return;
         }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);

@@ -1,42 +1,38 @@
 //! Looks at every request on its way out: counts it, and writes a line about it. Never its body, its query or its key.
 
+use super::Signals;
 use super::meters::Asked;
-use crate::office::Shared;
 use crate::problem::Told;
-use crate::who::Principal;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use std::time::Instant;
 
-/// Who a request came from, on the answer.
-#[derive(Debug, Clone)]
-struct By(String);
-
-/// Notes on the answer who asked; stands behind the door, where that is known.
-pub(crate) async fn name(request: Request, next: Next) -> Response {
-    let by = request.extensions().get::<Principal>().map(|principal| By(principal.name.clone()));
-    let mut response = next.run(request).await;
-    if let Some(by) = by {
-        response.extensions_mut().insert(by);
-    }
-    response
+/// A request that is not answered yet.
+pub(crate) struct Asking {
+    began: Instant,
+    /// The pattern of its route, if it has one.
+    route: Option<MatchedPath>,
+    method: &'static str,
 }
 
-/// Counts and tells; stands before the door, so that those who are not let in are counted too.
-pub(crate) async fn each(State(office): State<Shared>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let route = route.unwrap_or_else(|| "other".to_owned());
-    let method = known(request.method().as_str());
-    let response = next.run(request).await;
-    let took = began.elapsed();
-    let status = response.status().as_u16();
-    let by = response.extensions().get::<By>().map(|by| by.0.as_str());
-    let code = response.extensions().get::<Told>().map(|told| told.0.code.as_str());
-    office.signals.log.request(method, &route, status, took, by, code);
-    office.signals.meters.answered(Asked { route, method, status }, took);
-    response
+impl Asking {
+    /// What is remembered of a request.
+    pub(crate) fn of(request: &Request) -> Self {
+        Asking {
+            began: Instant::now(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            method: known(request.method().as_str()),
+        }
+    }
+
+    /// It was answered.
+    pub(crate) fn answered(self, signals: &Signals, by: Option<&str>, response: &Response) {
+        let (took, status) = (self.began.elapsed(), response.status().as_u16());
+        let code = response.extensions().get::<Told>().map(|told| told.0.code.as_str());
+        let route = self.route.as_ref().map_or("other", MatchedPath::as_str);
+        signals.log.request(self.method, route, status, took, by, code);
+        signals.meters.answered(Asked { route: route.to_owned(), method: self.method, status }, took);
+    }
 }
 
 /// The methods that are told apart.

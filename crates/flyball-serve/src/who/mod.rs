@@ -17,7 +17,7 @@ pub use peer::Uids;
 use crate::audit;
 use crate::office::Shared;
 use crate::problem::{Problem, Told};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
@@ -101,12 +101,12 @@ impl Principal {
 }
 
 /// Finds out who asks, and whether they may ask here at all. Whether they may do what they ask for, the route says.
-/// Whoever is refused for who they are stands in the audit log.
-pub(crate) async fn let_in(State(office): State<Shared>, request: Request, next: Next) -> Response {
+/// Whoever is refused for who they are stands in the audit log. Gives the name of whoever asked, and the answer.
+pub(crate) async fn let_in(office: &Shared, request: Request, next: Next) -> (Option<String>, Response) {
     let (mut head, body) = request.into_parts();
     let peer = head.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp { from: None });
-    let asked = format!("{} {}", head.method, head.uri.path());
-    let (who, response) = match principal(&office, peer, &head).await {
+    let (method, place) = (head.method.clone(), head.uri.clone());
+    let (who, response) = match principal(office, peer, &head).await {
         Ok(Some(principal)) => {
             head.extensions.insert(principal.clone());
             (Some(principal), next.run(Request::from_parts(head, body)).await)
@@ -117,9 +117,10 @@ pub(crate) async fn let_in(State(office): State<Shared>, request: Request, next:
     if let Some(Told(problem)) = response.extensions().get::<Told>()
         && REFUSED.contains(&problem.code.as_str())
     {
-        audit::refused(&office, who.as_ref(), peer, &asked, problem).await;
+        let asked = format!("{method} {}", place.path());
+        audit::refused(office, who.as_ref(), peer, &asked, problem).await;
     }
-    response
+    (who.map(|who| who.name), response)
 }
 
 async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Option<Principal>, Problem> {

@@ -1,0 +1,103 @@
+//! A person speaks, or what an agent has started: the words that let a session go on are a person's alone.
+//!
+//! What runs under Flyball, and below the coding agents that it knows, is marked in its environment. The marks of all
+//! processes above are read from the system, so that a mark is not lost by taking it out of one's own environment. It
+//! keeps an agent from answering itself in passing; one that means harm and runs as the same user can do more, and is
+//! kept out by running it as another user.
+
+use crate::fail::Failure;
+use flyball_adapt::hook::Host;
+
+/// How many processes are looked at, from this one upwards.
+const DEPTH: usize = 64;
+
+/// Who may have started a process: a variable of its environment, and the sessions it may not speak for.
+struct Mark {
+    variable: &'static str,
+    /// None: for no session at all.
+    host: Option<Host>,
+    who: &'static str,
+}
+
+const MARKS: [Mark; 8] = [
+    Mark { variable: flyball_run::engine::RUN, host: None, who: "a run of Flyball" },
+    Mark { variable: flyball_adapt::mcp::MARK, host: None, who: "a server behind `flyball mcp`" },
+    Mark { variable: "CLAUDECODE", host: Some(Host::ClaudeCode), who: "Claude Code" },
+    Mark { variable: "CODEX_SANDBOX", host: Some(Host::Codex), who: "Codex" },
+    Mark { variable: "CODEX_THREAD_ID", host: Some(Host::Codex), who: "Codex" },
+    Mark { variable: "GEMINI_CLI", host: Some(Host::Gemini), who: "Gemini CLI" },
+    Mark { variable: "CURSOR_AGENT", host: Some(Host::Cursor), who: "Cursor's agent" },
+    Mark { variable: "OPENCODE", host: Some(Host::Opencode), who: "opencode" },
+];
+
+/// An error if an agent speaks for itself in a session.
+pub(crate) fn speaks(session: &str) -> Result<(), Failure> {
+    match started_by(|host| host.is_none_or(|host| session.starts_with(&format!("{}:", host.as_str())))) {
+        Some(who) => Err(refused(who)),
+        None => Ok(()),
+    }
+}
+
+/// An error if something that Flyball itself has started speaks.
+pub(crate) fn speaks_for_all() -> Result<(), Failure> {
+    started_by(|host| host.is_none()).map_or(Ok(()), |who| Err(refused(who)))
+}
+
+fn refused(who: &str) -> Failure {
+    Failure::new(
+        "agent_speaks",
+        "",
+        format!("this was started by {who}, and an agent does not answer for a person"),
+        "a person does this in a terminal of their own, or on the page of `flyball serve`",
+    )
+}
+
+/// Who has started this process or one above it, among those that concern us.
+fn started_by(concerns: impl Fn(Option<Host>) -> bool) -> Option<&'static str> {
+    let marks: Vec<&Mark> = MARKS.iter().filter(|mark| concerns(mark.host)).collect();
+    let own = marks.iter().find(|mark| std::env::var_os(mark.variable).is_some());
+    own.or_else(|| {
+        let mut above = above(std::process::id());
+        above.find_map(|environ| marks.iter().find(|mark| has(&environ, mark.variable)))
+    })
+    .map(|mark| mark.who)
+}
+
+fn has(environ: &[u8], variable: &str) -> bool {
+    environ
+        .split(|byte| *byte == 0)
+        .any(|entry| entry.strip_prefix(variable.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+}
+
+/// The environments with which a process and those above it were started, as far as they can be read.
+fn above(pid: u32) -> impl Iterator<Item = Vec<u8>> {
+    let parent = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in brackets may hold anything; the parent is the second word behind it.
+        let pid = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        (pid > 0).then_some(pid)
+    };
+    std::iter::successors(Some(pid), parent)
+        .take(DEPTH)
+        .map(|pid| std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_the_whole_name_of_a_variable() {
+        let environ = b"A=1\0CLAUDECODE=1\0FLYBALL_RUN_NOT=1\0";
+        assert!(has(environ, "CLAUDECODE"));
+        assert!(!has(environ, flyball_run::engine::RUN));
+        assert!(!has(environ, "CLAUDE"));
+        assert!(!has(b"", "CLAUDECODE"));
+    }
+
+    #[test]
+    fn a_process_has_others_above_it() {
+        assert!(above(std::process::id()).count() >= 2);
+        assert_eq!(above(1).count(), 1);
+    }
+}
