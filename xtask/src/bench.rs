@@ -44,12 +44,17 @@ const ROWS: [Row; 13] = [
     row("encode and decode the state, history 10,000", "encode", LONG),
 ];
 
+/// Builds what is measured, for all benchmarks alike: another choice of packages would build most of it again.
+pub(crate) fn programs() -> Result<(), String> {
+    let build = ["build", "--release", "--package", "flyball-bench", "--package", "flyball-cli"];
+    run_command(crate::run::cargo(&build)).and_then(succeeded)
+}
+
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
     tools::need("valgrind", "valgrind")?;
-    run_command(crate::run::cargo(&["build", "--release", "--package", "flyball-bench"]))
-        .and_then(succeeded)?;
+    programs()?;
     let mut costs = Vec::new();
     for row in &ROWS {
         let (once, twice) = (count(row, PAIRS)?, count(row, 2 * PAIRS)?);

@@ -5,8 +5,8 @@
 //! time), the fourth is many short ones, loops among them. Machines are noisy: both go in turn, and the middle of
 //! several rounds counts. Peak memory is what the kernel saw.
 
-use crate::outside::succeeded;
-use crate::run::{cargo, command, root, run as run_command, say, target};
+use crate::bench;
+use crate::run::{command, root, say, target};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         [flag, number] if flag == "--mb" => number.parse().map_err(|_| format!("'{number}' is no number"))?,
         [other, ..] => return Err(format!("'{other}' is not known here; see `cargo xtask help`")),
     };
-    run_command(cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(succeeded)?;
+    bench::programs()?;
     let folder = target().join("bench-audit");
     let _ = fs::remove_dir_all(&folder);
     let (files, bytes) = make(&folder, megabytes << 20)?;

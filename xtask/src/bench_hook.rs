@@ -1,9 +1,10 @@
 //! `cargo xtask bench hook`: a cold call of a hook, its commit included, beside the plainest program that opens the same
 //! file, commits one row and prints a line.
 
+use crate::bench;
 use crate::bench_journal::{after, verdict};
 use crate::outside::succeeded;
-use crate::run::{cargo, command, run as run_command, run_with, say, target};
+use crate::run::{command, run_with, say, target};
 use std::fs;
 
 /// Rounds; the middle one counts.
@@ -14,8 +15,7 @@ const COLD: &str = "200";
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
-    let build = ["build", "--release", "--package", "flyball-bench", "--package", "flyball-cli"];
-    run_command(cargo(&build)).and_then(succeeded)?;
+    bench::programs()?;
     let folder = target().join("bench-hook");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -2,9 +2,10 @@
 //!
 //! Machines are noisy, so everything is a ratio of two things measured in turn, and the middle of several rounds counts.
 
+use crate::bench;
 use crate::outside::succeeded;
 use crate::postgres::Server;
-use crate::run::{cargo, command, run as run_command, run_with, say, target};
+use crate::run::{command, run as run_command, run_with, say, target};
 use std::fs;
 use std::path::PathBuf;
 
@@ -30,8 +31,7 @@ struct Bench {
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
-    let build = ["build", "--release", "--package", "flyball-bench", "--package", "flyball-cli"];
-    run_command(cargo(&build)).and_then(succeeded)?;
+    bench::programs()?;
     let folder = target().join("bench-journal");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

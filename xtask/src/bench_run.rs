@@ -2,8 +2,9 @@
 //!
 //! Machines are noisy: both are walked in turn, and the middle of several rounds counts.
 
+use crate::bench;
 use crate::outside::succeeded;
-use crate::run::{cargo, command, run as run_command, run_with, say, target};
+use crate::run::{command, run as run_command, run_with, say, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ const KEPT_STEPS: &str = "2000";
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
-    run_command(cargo(&["build", "--release", "--package", "flyball-bench"])).and_then(succeeded)?;
+    bench::programs()?;
     let folder = target().join("bench-run");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,9 +1,10 @@
 //! `cargo xtask bench serve`: what the server costs, beside a bare server and the journal alone on the same machine; what it
 //! does when ten times too many come; and how much memory many sessions take.
 
+use crate::bench;
 use crate::bench_journal::{after, verdict};
 use crate::outside::succeeded;
-use crate::run::{cargo, command, run as run_command, run_with, say, target};
+use crate::run::{command, run_with, say, target};
 use std::fs;
 
 /// Connections at once, rounds, and seconds of each measurement in a round.
@@ -13,11 +14,13 @@ const OVERLOAD: &str = "120";
 /// Sessions that live, and events of each.
 const SESSIONS: [&str; 2] = ["10000", "50"];
 
+/// Listeners that read nothing, rounds, and seconds of each load.
+const READERS: [&str; 3] = ["100", "3", "5"];
+
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
-    let build = ["build", "--release", "--package", "flyball-bench", "--package", "flyball-cli"];
-    run_command(cargo(&build)).and_then(succeeded)?;
+    bench::programs()?;
     let folder = target().join("bench-serve");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -32,12 +35,16 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let [connections, rounds, seconds] = RATE;
     let rate = ask(&["rate", &flyball, &place, connections, rounds, seconds])?;
     let overload = ask(&["overload", &flyball, &place, OVERLOAD])?;
+    let [listeners, rounds, seconds] = READERS;
+    let readers = ask(&["readers", &flyball, &place, listeners, rounds, seconds])?;
     let [sessions, events] = SESSIONS;
     let memory = ask(&["sessions", &flyball, &place, sessions, events])?;
     let _ = fs::remove_dir_all(&folder);
     say("");
     let journal = after(&rate, "the journal alone = ");
     say(&verdict("over HTTP / the journal alone", journal, journal >= 60, "at least 0.6"));
+    let beside = after(&readers, "read nothing / without = ");
+    say(&verdict("with 100 listeners that read nothing / without", beside, beside >= 90, "at least 0.9"));
     let grown = after(&overload, "ratio ");
     say(&verdict("memory under ten times too much / before", grown, grown <= 150, "at most 1.5"));
     let most =

@@ -19,7 +19,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    fn told(&self, what: &str) -> String {
+    /// In words.
+    pub(crate) fn told(&self, what: &str) -> String {
         format!(
             "{what}: {} a second, p50 {} us, p99 {} us",
             self.rate,
@@ -100,7 +101,7 @@ pub(crate) fn rounds(
 }
 
 /// The middle one of ratios in thousandths, with two decimals.
-fn middle(ratios: &mut [u64]) -> String {
+pub(crate) fn middle(ratios: &mut [u64]) -> String {
     ratios.sort_unstable();
     ratio(ratios.get(ratios.len() / 2).copied().unwrap_or(0), 1_000)
 }

@@ -12,6 +12,7 @@ mod load;
 mod overload;
 #[path = "../journal/rate.rs"]
 mod rate;
+mod readers;
 mod server;
 mod sessions;
 
@@ -29,6 +30,8 @@ usage: flyball-bench-serve TASK ARGS…
                          durable decisions a second over HTTP, on any store
   overload FLYBALL FOLDER SECONDS
                          ten times as many clients as there are places
+  readers FLYBALL FOLDER LISTENERS ROUNDS SECONDS
+                         the load with and without listeners that read nothing, in turn
   sessions FLYBALL FOLDER SESSIONS EVENTS
                          memory with so many sessions that live, each with a history
   hello                  the bare server: says where it listens, and answers until it is stopped";
@@ -60,6 +63,9 @@ fn run(args: &[&str]) -> Outcome<Vec<String>> {
         ["overload", flyball, folder, seconds] => overload::run(flyball, folder, seconds.parse()?),
         ["sessions", flyball, folder, sessions, events] => {
             sessions::run(flyball, folder, sessions.parse()?, events.parse()?)
+        }
+        ["readers", flyball, folder, listeners, rounds, seconds] => {
+            readers::run(flyball, folder, listeners.parse()?, rounds.parse()?, seconds.parse()?)
         }
         ["hello"] => hello::run(),
         _ => Err(TASKS.into()),

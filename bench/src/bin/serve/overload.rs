@@ -19,6 +19,8 @@ const TIMES: u64 = 10;
 const NORMAL: [u64; 2] = [8, 3];
 /// Events of each session before it begins: what a session itself takes in memory is not what overload takes.
 const WARM: u64 = 320;
+/// And one over the connection that presses later.
+const BEFORE: u64 = WARM + 1;
 /// How many of them are sent together.
 const TOGETHER: usize = 32;
 /// How often memory is looked at.
@@ -41,10 +43,7 @@ pub(crate) fn run(flyball: &str, folder: &str, seconds: u64) -> Outcome<Vec<Stri
     let [few, short] = NORMAL;
     let before = load(&server, few, short, "before")?;
     warm(&server)?;
-    let memory = server.resident_kib();
-    let (began, end) = (Instant::now(), Duration::from_secs(seconds));
-    let (seen, most) = flood(&server, began, end)?;
-    let took = began.elapsed();
+    let Flood { seen, memory, most, took } = flood(&server, Duration::from_secs(seconds))?;
     let mut after = Duration::ZERO;
     let calm = Instant::now();
     while calm.elapsed() < Duration::from_secs(10) {
@@ -56,10 +55,10 @@ pub(crate) fn run(flyball: &str, folder: &str, seconds: u64) -> Outcome<Vec<Stri
     }
     drop(server);
     let lost = lost(&store, &seen)?;
-    let taken: u64 = seen.iter().map(|one| one.taken - WARM).sum();
+    let taken: u64 = seen.iter().map(|one| one.taken - BEFORE).sum();
     let mut refused: Vec<Duration> = seen.iter().flat_map(|one| one.refused.iter().copied()).collect();
     let dumb: u64 = seen.iter().map(|one| one.dumb).sum();
-    let served = || seen.iter().map(|one| one.taken - WARM);
+    let served = || seen.iter().map(|one| one.taken - BEFORE);
     let (least, best) = (served().min(), served().max());
     let (p50, p99) = (permille(&mut refused, 500), permille(&mut refused, 990));
     Ok(vec![
@@ -108,16 +107,34 @@ fn name(number: u64) -> String {
     format!("flood-{number}")
 }
 
-/// Everybody at once; gives what each saw, and the most memory.
-fn flood(server: &Server, began: Instant, end: Duration) -> Outcome<(Vec<Seen>, u64)> {
+/// What came of everybody at once.
+struct Flood {
+    seen: Vec<Seen>,
+    /// Memory with the same clients and sessions, one request at a time.
+    memory: u64,
+    /// The most memory while it lasted.
+    most: u64,
+    took: Duration,
+}
+
+/// Everybody one after the other, and then everybody at once.
+fn flood(server: &Server, end: Duration) -> Outcome<Flood> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let set = tokio::task::LocalSet::new();
-        let mut handles = Vec::new();
+        let mut clients = Vec::new();
         for number in 0..QUEUE * TIMES {
-            let client = Client::connect(&server.address, &server.key).await?;
-            handles.push(set.spawn_local(press(client, name(number), began, end)));
+            let mut client = Client::connect(&server.address, &server.key).await?;
+            let reply = client.post(&line(&name(number), WARM)).await?;
+            if reply.status != 200 {
+                return Err(format!("answered with {}", reply.status).into());
+            }
+            clients.push(client);
         }
+        let memory = server.resident_kib();
+        let (began, set) = (Instant::now(), tokio::task::LocalSet::new());
+        let all = clients.into_iter().zip(0..);
+        let handles: Vec<_> =
+            all.map(|(client, number)| set.spawn_local(press(client, name(number), began, end))).collect();
         let mut most = 0;
         let watch = async {
             while began.elapsed() < end {
@@ -126,17 +143,18 @@ fn flood(server: &Server, began: Instant, end: Duration) -> Outcome<(Vec<Seen>, 
             }
         };
         tokio::join!(set, watch);
+        let took = began.elapsed();
         let mut seen = Vec::new();
         for handle in handles {
             seen.push(handle.await??);
         }
-        Ok((seen, most))
+        Ok(Flood { seen, memory, most, took })
     })
 }
 
 /// One client that never waits: a refused event is sent again at once, with the same id.
 async fn press(mut client: Client, session: String, began: Instant, end: Duration) -> Outcome<Seen> {
-    let mut seen = Seen { session, taken: WARM, ..Seen::default() };
+    let mut seen = Seen { session, taken: BEFORE, ..Seen::default() };
     while began.elapsed() < end {
         let asked = Instant::now();
         let reply = client.post(&line(&seen.session, seen.taken)).await?;

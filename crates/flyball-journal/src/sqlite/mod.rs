@@ -355,7 +355,12 @@ impl Journal for Sqlite {
     }
 
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
-        self.look(|sql| load::since(sql, after, limit))
+        let found = self.look(|sql| load::since(sql, after, limit))?;
+        if !found.is_empty() {
+            // Nobody is told of an event that a power loss could still take back.
+            self.harden_log()?;
+        }
+        Ok(found)
     }
 
     fn newest(&self) -> Result<Cursor> {
