@@ -54,6 +54,9 @@ impl Flights {
 /// How long to wait for the gate before those who came meanwhile are let in.
 const MOMENT: Duration = Duration::from_micros(200);
 
+/// How often to look before going to sleep: a commit is often over in less time than waking up takes.
+const TURNS: u32 = 32;
+
 /// One commit at a time.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
@@ -64,6 +67,12 @@ pub(super) struct Gate {
 impl Gate {
     /// Waits a moment for the gate; says whether it is ours now.
     pub(super) fn enter(&self) -> bool {
+        for _ in 0..TURNS {
+            if !std::mem::replace(&mut lock(&self.taken), true) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
         let mut taken = lock(&self.taken);
         if *taken {
             taken = self.freed.wait_timeout(taken, MOMENT).unwrap_or_else(PoisonError::into_inner).0;

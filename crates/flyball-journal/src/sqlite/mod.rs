@@ -36,7 +36,7 @@ const OLDEST: (i32, &str) = (3_051_003, "3.51.3");
 /// How long a writer waits for the file before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The most memory for pages of the file, in KiB: enough for the last page of each index of many sessions.
-const CACHE_KIB: u32 = 8_192;
+const CACHE_KIB: u32 = 16_384;
 
 /// How hard the engine makes sure that a commit has reached the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
