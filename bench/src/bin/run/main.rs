@@ -80,7 +80,11 @@ fn circle(store: Option<&str>, steps: &str) -> Outcome<String> {
     let plan = read(&text, "circle.yaml", &folder).map_err(|wrong| format!("{wrong:?}"))?;
     let book = book(&plan, store)?;
     let count = Arc::new(Count::default());
-    let around = surroundings(book, Arc::clone(&count), PathBuf::from("."));
+    // A run that is kept locks a file: beside its store, and not wherever somebody happens to stand.
+    let files = store.map_or_else(std::env::temp_dir, |store| {
+        PathBuf::from(format!("{}-files", store.trim_start_matches("sqlite:")))
+    });
+    let around = surroundings(book, Arc::clone(&count), files);
     let run = Run::new(plan, "circle", around)?;
     let began = Instant::now();
     let end = run.go("bench")?;

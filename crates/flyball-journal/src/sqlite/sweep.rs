@@ -58,16 +58,23 @@ impl Sweep {
         log: Arc<Log>,
         helped: bool,
     ) -> rusqlite::Result<()> {
-        let sweep = Arc::new(Sweep {
+        Sweep::new(path, log, helped).attach(connection)
+    }
+
+    fn new(path: PathBuf, log: Arc<Log>, helped: bool) -> Arc<Self> {
+        Arc::new(Sweep {
             path,
             log,
             helped,
             state: Mutex::new(State { commits: 0, stage: Stage::Rest, next: PAGES }),
             done: Condvar::new(),
             connection: Mutex::default(),
-        });
+        })
+    }
+
+    fn attach(self: Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
         connection.wal_hook(Some(move |wal: &mut Wal, pages| {
-            sweep.committed(wal, u32::try_from(pages).unwrap_or(0));
+            self.committed(wal, u32::try_from(pages).unwrap_or(0));
             Ok(())
         }))
     }
@@ -133,5 +140,52 @@ impl Sweep {
         if copied.is_err_and(|error| is_io(&error)) {
             self.log.fail();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commits with about twenty pages each, so many that the log would be many times as long as it may get.
+    const COMMITS: u32 = 1_600;
+
+    /// Commits to a new file; gives the sweep and how long the log has become, in pages.
+    fn filled(name: &str, helped: bool) -> (Arc<Sweep>, u64) {
+        let folder = std::env::temp_dir().join(format!("flyball-sweep-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("store.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(())).unwrap();
+        connection.execute_batch("PRAGMA synchronous=OFF; CREATE TABLE t (n INTEGER, b BLOB)").unwrap();
+        let sweep = Sweep::new(path.clone(), Arc::new(Log::beside(&path)), helped);
+        Arc::clone(&sweep).attach(&mut connection).unwrap();
+        for n in 0..COMMITS {
+            connection.execute("INSERT INTO t VALUES (?1, zeroblob(80000))", [n]).unwrap();
+        }
+        let pages = std::fs::metadata(folder.join("store.db-wal")).unwrap().len() / 4_096;
+        drop(connection);
+        let again = Connection::open(&path).unwrap();
+        let there: u32 = again.query_row("SELECT count(DISTINCT n) FROM t", [], |row| row.get(0)).unwrap();
+        let whole: String = again.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!((there, whole.as_str()), (COMMITS, "ok"));
+        std::fs::remove_dir_all(folder).unwrap();
+        (sweep, pages)
+    }
+
+    #[test]
+    fn whoever_writes_much_is_helped_and_the_log_stays_short() {
+        let (sweep, pages) = filled("much", true);
+        assert!(sweep.connection.lock().unwrap().is_some(), "the second thread has worked");
+        assert!(pages < u64::from(MOST_PAGES) + 1_000 && pages < u64::from(COMMITS) * 20, "{pages}");
+        assert!(sweep.log.whole().is_ok());
+    }
+
+    #[test]
+    fn without_help_the_writer_does_it_alone() {
+        let (sweep, pages) = filled("alone", false);
+        assert!(sweep.connection.lock().unwrap().is_none());
+        assert!(pages < u64::from(PAGES) * 2, "{pages}");
     }
 }
