@@ -60,11 +60,19 @@ fn what_was_answered_is_there_once_and_in_order() {
 fn the_next_one_may_write_before_the_first_has_come_back() {
     let place = InFile::new("in_line-free");
     let store = place.open();
+    let reader = place.open();
     let freed = AtomicU64::new(0);
-    // Writing from inside of `free` would wait for ever if the first still held the store.
-    let done = store.append_in_line(&[], &mut || {
-        freed.fetch_add(1, Ordering::Relaxed);
-        store.keep_policy("digest", "{}").unwrap();
+    let done = std::thread::scope(|scope| {
+        store.append_in_line(&[], &mut || {
+            freed.fetch_add(1, Ordering::Relaxed);
+            // Another one writes, and can be read, while the first has not come back. It waits for the disk only.
+            scope.spawn(|| store.keep_policy("digest", "{}").unwrap());
+            let seen = (0..200_000).any(|_| {
+                std::thread::yield_now();
+                reader.policy("digest").unwrap().is_some()
+            });
+            assert!(seen, "the first still holds the store");
+        })
     });
     assert_eq!(done.unwrap(), Vec::<Appended>::new());
     assert_eq!(freed.load(Ordering::Relaxed), 1);

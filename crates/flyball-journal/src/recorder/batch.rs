@@ -23,6 +23,9 @@ const FAILURE: u32 = 8;
 /// The longest wait between two tries, so that those who want the same session do not come at the same time again.
 const LONGEST_WAIT_MS: u64 = 32;
 
+/// So many events are worth a commit, where many write.
+const ENOUGH: usize = 48;
+
 /// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
 const WARM: u64 = 3;
 /// The most events without a snapshot. A session remembers its last ids itself, and more than these; the store has
@@ -112,15 +115,15 @@ impl Recorder {
         let mut flight = Flight::default();
         let gated = self.journal.has_one_writer();
         loop {
-            let open = self.let_in(&mut sitting);
-            if !open.is_empty() {
-                let mut cache = lock(&self.cache);
-                self.fold_all(&mut cache, &mut work, &sitting.events, &open, &mut sitting.answers);
-                self.take_off(&mut cache, &mut work, &mut flight);
-            }
-            if !gated || self.gate.enter() {
+            let came = self.fold_in(&mut sitting, &mut work, &mut flight);
+            if came && gated && self.expects_more(&sitting) {
+                std::thread::yield_now();
+            } else if !gated || self.gate.enter() {
                 break;
             }
+        }
+        if gated && self.expects_more(&sitting) {
+            self.fold_in(&mut sitting, &mut work, &mut flight);
         }
         if self.hand_over() {
             self.crowded.store(true, Ordering::Relaxed);
@@ -144,6 +147,23 @@ impl Recorder {
         lock(&self.cache).trim(self.options.hot_sessions, &self.flights);
         sitting.answers.fill(&last);
         sitting
+    }
+
+    /// Lets those in who wait, and folds their events; says whether there were any.
+    fn fold_in(&self, sitting: &mut Sitting, work: &mut Work, flight: &mut Flight) -> bool {
+        let open = self.let_in(sitting);
+        if open.is_empty() {
+            return false;
+        }
+        let mut cache = lock(&self.cache);
+        self.fold_all(&mut cache, work, &sitting.events, &open, &mut sitting.answers);
+        self.take_off(&mut cache, work, flight);
+        true
+    }
+
+    /// Whether it is worth looking if more come: where many write, those of the commit before are just coming back.
+    fn expects_more(&self, sitting: &Sitting) -> bool {
+        sitting.events.len() < ENOUGH && self.crowded.load(Ordering::Relaxed)
     }
 
     /// Tries what is left over once more, and again; nobody may write between loading and storing now.

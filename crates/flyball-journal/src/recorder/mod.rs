@@ -115,11 +115,14 @@ struct Sitting {
     groups: Vec<(Arc<Batch>, usize)>,
 }
 
+type Served = (Option<Answer>, Incoming);
+
 #[derive(Default)]
 struct Progress {
     /// Somebody of this batch is to lead it.
     lead: bool,
-    answers: Option<Vec<Option<Answer>>>,
+    /// It is over: everybody's answer, and the event, for whoever has brought it to put away.
+    served: Option<Vec<Option<Served>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -210,8 +213,9 @@ impl Recorder {
     fn follow(&self, batch: &Arc<Batch>, place: usize) -> Answer {
         let mut progress = lock(&batch.progress);
         loop {
-            if progress.answers.is_some() {
-                return progress.take(place);
+            if progress.served.is_some() {
+                drop(progress);
+                return taken(batch, place);
             }
             if progress.lead {
                 progress.lead = false;
@@ -225,10 +229,10 @@ impl Recorder {
 
     /// Decides and commits for everybody who waits, and tells them.
     fn lead(&self) {
-        let Sitting { groups, answers, .. } = self.commit();
-        let mut answers = answers.list.into_iter();
+        let Sitting { groups, answers, events } = self.commit();
+        let mut served = answers.list.into_iter().zip(events).map(Some);
         for (batch, size) in groups {
-            lock(&batch.progress).answers = Some(answers.by_ref().take(size).collect());
+            lock(&batch.progress).served = Some(served.by_ref().take(size).collect());
             // All at once: it costs one call of the system, and who wakes later finds the processors busy, not asleep.
             batch.changed.notify_all();
         }
@@ -308,16 +312,10 @@ fn digest(policy: &str) -> String {
 
 /// The answer at a place of a batch that is over.
 fn taken(batch: &Batch, place: usize) -> Answer {
-    lock(&batch.progress).take(place)
-}
-
-impl Progress {
-    /// The answer at a place, if it is over.
-    fn take(&mut self, place: usize) -> Answer {
-        let answer = self.answers.as_mut().and_then(|answers| answers.get_mut(place)).and_then(Option::take);
-        answer.unwrap_or_else(|| {
-            // Only if whoever led the batch has panicked: nobody knows what became of it.
-            Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
-        })
-    }
+    let served =
+        lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)).and_then(Option::take);
+    served.and_then(|(answer, _)| answer).unwrap_or_else(|| {
+        // Only if whoever led the batch has panicked: nobody knows what became of it.
+        Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
+    })
 }

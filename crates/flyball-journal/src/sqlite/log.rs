@@ -79,7 +79,14 @@ impl Log {
 
     /// Waits until a mark is on the disk.
     pub(super) fn reach(&self, mark: u64) -> Result<(), StoreError> {
+        self.reach_in_line(mark, &mut || ())
+    }
+
+    /// Waits until a mark is on the disk; calls `next` when the disk is ours. Whoever writes next would wait for it too:
+    /// meanwhile more can gather.
+    pub(super) fn reach_in_line(&self, mark: u64, next: &mut dyn FnMut()) -> Result<(), StoreError> {
         let mut disk = self.disk();
+        next();
         if disk.reached >= mark {
             return Ok(());
         }

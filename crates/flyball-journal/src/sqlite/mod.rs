@@ -218,7 +218,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Appends; calls `free` between the commit and its sync.
+    /// Appends; calls `free` after the commit, when its sync begins.
     fn append_apart(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
         let (done, mark) = {
             let _turn = self.turns.take()?;
@@ -226,8 +226,7 @@ impl Sqlite {
             self.part(&mut inner)?;
             self.transact(&mut inner, |sql| append::units(sql, &self.numbers, units))?
         };
-        free();
-        self.log.reach(mark)?;
+        self.log.reach_in_line(mark, free)?;
         Ok(done)
     }
 
