@@ -6,8 +6,9 @@
 
 use super::blocks::{Body, Content, joined};
 use super::fields::{Count, Flag, Text, moment};
-use super::lines::{Reader, each_line};
+use super::lines::{Reader, each_line_without};
 use super::outbox::{Outbox, Step};
+use super::peel::Unread;
 use super::talk::{Talk, Used};
 use super::{Broken, Cached, Format, Sink, Summary, bounds};
 use crate::named::Named;
@@ -19,6 +20,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How many messages of side chains are remembered, to know which chain a line goes on with.
 const LINKS: usize = 4096;
+
+/// The result of a tool stands in a line twice: in its message, and here in pieces, which are not read.
+const RESULT_AGAIN: &str = "\"toolUseResult\":";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -106,7 +110,8 @@ pub(super) fn read(mut reader: Reader<'_>, sink: Sink<'_>) -> Result<Summary, Br
         chains: 0,
         compacted: false,
     };
-    each_line(&mut reader, &mut out, &mut |out, text| sessions.line(out, text))?;
+    let mut unread = Unread::new(RESULT_AGAIN);
+    each_line_without(&mut unread, &mut reader, &mut out, &mut |out, text| sessions.line(out, text))?;
     for mut talk in sessions.talks.into_values() {
         talk.closes(&mut out);
     }

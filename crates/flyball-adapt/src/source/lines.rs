@@ -1,6 +1,7 @@
 //! Reading the text of a transcript: line by line, or as one document; in bounded memory, and behind the door.
 
 use super::outbox::{Outbox, Step};
+use super::peel::Unread;
 use super::{Broken, peel};
 use flyball::{Code, Error};
 use flyball_journal::Door;
@@ -29,24 +30,47 @@ pub(super) fn each_line(
     out: &mut Outbox<'_>,
     each: &mut dyn FnMut(&mut Outbox<'_>, &str) -> Step,
 ) -> Result<(), Broken> {
+    let door = reader.door;
+    each_raw_line(reader, out, &mut |out, line, last| one_line(door, out, line, last, each))
+}
+
+/// The same, without a field that nobody reads: most of a line may be in it.
+pub(super) fn each_line_without(
+    unread: &mut Unread,
+    reader: &mut Reader<'_>,
+    out: &mut Outbox<'_>,
+    each: &mut dyn FnMut(&mut Outbox<'_>, &str) -> Step,
+) -> Result<(), Broken> {
+    let door = reader.door;
+    each_raw_line(reader, out, &mut |out, line, last| {
+        one_line(door, out, unread.out_of(line.trim_ascii()), last, each);
+    })
+}
+
+/// Hands on each line as it is, and whether it is what stands behind the last line end.
+fn each_raw_line(
+    reader: &mut Reader<'_>,
+    out: &mut Outbox<'_>,
+    each: &mut dyn FnMut(&mut Outbox<'_>, &[u8], bool),
+) -> Result<(), Broken> {
     let mut kept = Vec::new();
     loop {
         let buffer = reader.input.fill_buf().map_err(|error| unreadable(out, &error))?;
         if buffer.is_empty() {
             if !kept.is_empty() {
-                one_line(reader.door, out, &kept, true, each);
+                each(out, &kept, true);
             }
             return Ok(());
         }
         match memchr(b'\n', buffer) {
             Some(end) if kept.is_empty() => {
-                one_line(reader.door, out, buffer.get(..end).unwrap_or_default(), false, each);
+                each(out, buffer.get(..end).unwrap_or_default(), false);
                 reader.input.consume(end + 1);
             }
             Some(end) => {
                 kept.extend_from_slice(buffer.get(..end).unwrap_or_default());
                 reader.input.consume(end + 1);
-                one_line(reader.door, out, &kept, false, each);
+                each(out, &kept, false);
                 kept.clear();
             }
             None => {

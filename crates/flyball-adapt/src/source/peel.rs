@@ -3,7 +3,8 @@
 //! It stops where the text ends, so that what stands before a cut can be used; and it looks at nothing twice, so that
 //! a document is never held as a tree.
 
-use memchr::memchr2;
+use memchr::memchr;
+use memchr::memmem::Finder;
 
 /// One field of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,51 @@ pub(super) fn is_whole(text: &str) -> bool {
     let start = skip(bytes, 0);
     let container = matches!(bytes.get(start), Some(b'{' | b'['));
     container && value_end(bytes, start).is_some_and(|end| skip(bytes, end) == bytes.len())
+}
+
+/// A field of the outermost object of a line whose value nobody reads, however long it is.
+pub(super) struct Unread {
+    /// The key as it is written, with its quotes and its colon.
+    key: Finder<'static>,
+    kept: Vec<u8>,
+}
+
+impl Unread {
+    /// A field, as `"key":` with its quotes and its colon.
+    pub(super) fn new(key: &'static str) -> Self {
+        Unread { key: Finder::new(key), kept: Vec::new() }
+    }
+
+    /// The line without the value; the line itself if there is none.
+    pub(super) fn out_of<'a>(&'a mut self, line: &'a [u8]) -> &'a [u8] {
+        let Some((start, end)) = self.place(line) else { return line };
+        self.kept.clear();
+        self.kept.extend_from_slice(line.get(..start).unwrap_or_default());
+        self.kept.extend_from_slice(b"null");
+        self.kept.extend_from_slice(line.get(end..).unwrap_or_default());
+        &self.kept
+    }
+
+    /// Where the value begins and ends. A key with quotes of its own cannot stand inside of a string.
+    fn place(&self, line: &[u8]) -> Option<(usize, usize)> {
+        let key = self.key.find(line)?;
+        let start = skip(line, key + self.key.needle().len());
+        let end = value_end(line, start)?;
+        // In an object further inside, something would follow after its end.
+        (object_end(line, end)? == line.len()).then_some((start, end))
+    }
+}
+
+/// Where the object ends that has a value up to `at`.
+fn object_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = skip_commas(bytes, at);
+        if bytes.get(at)? == &b'}' {
+            return Some(at + 1);
+        }
+        let colon = skip(bytes, string_end(bytes, at)?);
+        at = value_end(bytes, skip(bytes, colon + 1))?;
+    }
 }
 
 /// Goes through the fields of an object.
@@ -125,14 +171,17 @@ fn skip_commas(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Where the string that begins at `at` ends, behind its closing quote.
+///
+/// From quote to quote: there are fewer of them than of backslashes, and only those before a quote count.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
-        let found = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
-        if bytes.get(found) == Some(&b'"') {
+        let found = from + memchr(b'"', bytes.get(from..)?)?;
+        let escapes = bytes.get(from..found)?.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if escapes.is_multiple_of(2) {
             return Some(found + 1);
         }
-        from = found + 2;
+        from = found + 1;
     }
 }
 
@@ -173,7 +222,7 @@ fn container_end(bytes: &[u8], start: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fields, is_whole, items};
+    use super::{Unread, fields, is_whole, items};
 
     #[test]
     fn a_cut_anywhere_gives_what_stands_before_it() {
@@ -190,6 +239,37 @@ mod tests {
         let list: Vec<_> = items(whole[1].1).collect();
         assert_eq!(list, ["1", r#"{"c":"}"}"#, r#""two""#]);
         assert_eq!(items(r#"[1,{"c":"}"},"tw"#).count(), 2);
+    }
+
+    #[test]
+    fn a_quote_behind_backslashes_ends_a_string_or_not() {
+        let cases =
+            [(r#"{"a":"\\"}"#, r#""\\""#), (r#"{"a":"\\\""}"#, r#""\\\"""#), (r#"{"a":"","b":1}"#, "\"\"")];
+        for (text, value) in cases {
+            assert_eq!(fields(text).next().map(|field| field.value), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_reads_is_taken_out_of_the_outermost_object_only() {
+        let mut unread = Unread::new("\"big\":");
+        let mut rest = |text: &str| String::from_utf8(unread.out_of(text.as_bytes()).to_vec()).unwrap();
+        assert_eq!(rest(r#"{"a":1,"big":{"x":"}\"","y":[1]},"b":"\\"}"#), r#"{"a":1,"big":null,"b":"\\"}"#);
+        assert_eq!(rest(r#"{"big": "long", "b": [true]}"#), r#"{"big": null, "b": [true]}"#);
+        assert_eq!(rest(r#"{"a":{},"big":17}"#), r#"{"a":{},"big":null}"#);
+        for same in [
+            r#"{"in":{"big":1,"c":2},"b":1}"#,
+            r#"{"in":{"big":1}}"#,
+            r#"{"list":[{"big":"x"}]}"#,
+            r#"{"a":"\"big\":1"}"#,
+            r#"{"a":1,"big":"cut"#,
+            r#"{"a":1,"big":{"x":1},"b"#,
+            r#"{"a":1,"big":}"#,
+            r#"{"a":1}"#,
+            r#""big":"#,
+        ] {
+            assert_eq!(rest(same), same);
+        }
     }
 
     #[test]
