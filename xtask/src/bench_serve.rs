@@ -5,6 +5,7 @@ use crate::bench;
 use crate::bench_journal::{after, verdict};
 use crate::outside::succeeded;
 use crate::run::{command, run_with, say, target};
+use crate::tools;
 use std::fs;
 
 /// Connections at once, rounds, and seconds of each measurement in a round.
@@ -34,6 +35,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     };
     let [connections, rounds, seconds] = RATE;
     let rate = ask(&["rate", &flyball, &place, connections, rounds, seconds])?;
+    tools::need("wrk", "wrk")?;
+    let [connections, rounds, seconds] = RATE;
+    ask(&["wrk", &flyball, &place, connections, rounds, seconds])?;
     let overload = ask(&["overload", &flyball, &place, OVERLOAD])?;
     let [listeners, rounds, seconds] = READERS;
     let readers = ask(&["readers", &flyball, &place, listeners, rounds, seconds])?;

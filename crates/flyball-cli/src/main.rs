@@ -3,6 +3,7 @@
 mod args;
 mod clock;
 mod commands;
+mod crash;
 mod deliver;
 mod evidence;
 mod fail;
@@ -11,6 +12,7 @@ mod load;
 mod meaning;
 mod paint;
 mod person;
+mod posts;
 mod recording;
 mod screen;
 mod store;
@@ -26,6 +28,7 @@ use flyball_view::{trend, words};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    crash::tell_places_only();
     let outcome = match Hook::as_installed(std::env::args_os().skip(1)) {
         Some(hook) => commands::hook::run(hook),
         None => run(Arguments::parse().command),

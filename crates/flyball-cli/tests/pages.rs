@@ -8,6 +8,8 @@ mod kit;
 mod markup;
 #[path = "pages/payloads.rs"]
 mod payloads;
+#[path = "pages/posts.rs"]
+mod posts;
 #[path = "pages/visitor.rs"]
 mod visitor;
 

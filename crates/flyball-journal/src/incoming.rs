@@ -1,7 +1,7 @@
 //! An event on its way in: what was sent, and what it means.
 
 use crate::redact::Redactor;
-use flyball::policy::JournalPolicy;
+use flyball::policy::{JournalPolicy, PolicyErrors, Resolved};
 use flyball::{Code, Error, Event};
 use std::borrow::Cow;
 
@@ -29,6 +29,18 @@ impl Door {
             )
         })?;
         Ok(Door { redactor: Some(redactor) })
+    }
+
+    /// Whether a policy's door could be made, for whoever checks a policy without using it.
+    ///
+    /// # Errors
+    /// If one of its patterns cannot be used, at the place where they are written.
+    pub fn check(resolved: &Resolved) -> Result<(), PolicyErrors> {
+        let made = Door::new(&resolved.policy.journal);
+        made.map(drop).map_err(|error| {
+            let help = "write it as a regular expression, or a smaller one";
+            resolved.refused("journal.patterns", error.what, help)
+        })
     }
 
     /// Reads a line of JSON. `now` is the time of arrival, for an event that names none.

@@ -5,6 +5,7 @@ use crate::intake::{Committers, Intake};
 use crate::live::Live;
 use crate::otlp::Collector;
 use crate::page::{Figures, Tickets};
+use crate::posts::{Lookout, Posts};
 use crate::problem::Problem;
 use crate::runs::{Runs, Workshop};
 use crate::serve::Presence;
@@ -46,6 +47,8 @@ pub struct Setting {
     pub otlp: Option<Collector>,
     /// The workflows that may be run, and by how many workers.
     pub workshop: Workshop,
+    /// Looks at the places where Flyball stands guard.
+    pub lookout: Option<Lookout>,
 }
 
 /// What all handlers share.
@@ -67,6 +70,7 @@ pub struct Office {
     pub(crate) presence: Presence,
     pub(crate) figures: Figures,
     pub(crate) tickets: Tickets,
+    pub(crate) posts: Posts,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -80,7 +84,7 @@ impl Office {
     /// # Errors
     /// If the policy cannot be used.
     pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers, Scribe), Error> {
-        let Setting { recorder, clock, queue, hosts, uids, workshop, log, otlp } = setting;
+        let Setting { recorder, clock, queue, hosts, uids, workshop, log, otlp, lookout } = setting;
         let door = Door::new(&recorder.policy().journal)?;
         let (log, scribe) = Log::open(log, clock);
         let signals = Arc::new(Signals::new(log));
@@ -102,6 +106,7 @@ impl Office {
             presence: Presence::default(),
             figures: Figures::default(),
             tickets: Tickets::default(),
+            posts: Posts::new(lookout),
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),

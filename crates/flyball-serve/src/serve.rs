@@ -5,6 +5,7 @@ use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
 use crate::patience::Patient;
+use crate::posts;
 use crate::runs::Workers;
 use crate::signals;
 use crate::who::Peer;
@@ -184,6 +185,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     tokio::spawn(live::follow(Arc::clone(&office)));
+    tokio::spawn(posts::watch(Arc::clone(&office)));
     signals::deliver(&office);
     otlp::push(&office);
     let reception = Reception {

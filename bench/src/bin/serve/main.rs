@@ -15,6 +15,7 @@ mod rate;
 mod readers;
 mod server;
 mod sessions;
+mod wrk;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,6 +35,8 @@ usage: flyball-bench-serve TASK ARGS…
                          the load with and without listeners that read nothing, in turn
   sessions FLYBALL FOLDER SESSIONS EVENTS
                          memory with so many sessions that live, each with a history
+  wrk FLYBALL FOLDER CONNECTIONS ROUNDS SECONDS
+                         the load made by wrk, on the server and on the bare one, in turn
   hello                  the bare server: says where it listens, and answers until it is stopped";
 
 fn main() -> ExitCode {
@@ -66,6 +69,9 @@ fn run(args: &[&str]) -> Outcome<Vec<String>> {
         }
         ["readers", flyball, folder, listeners, rounds, seconds] => {
             readers::run(flyball, folder, listeners.parse()?, rounds.parse()?, seconds.parse()?)
+        }
+        ["wrk", flyball, folder, connections, rounds, seconds] => {
+            wrk::rounds(flyball, folder, connections, rounds.parse()?, seconds)
         }
         ["hello"] => hello::run(),
         _ => Err(TASKS.into()),

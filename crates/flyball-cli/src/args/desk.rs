@@ -214,6 +214,9 @@ pub(crate) struct Prune {
 /// `flyball doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// What stands guard now is as it should be: forget what stood there before.
+    #[arg(long)]
+    pub(crate) accept: bool,
     #[command(flatten)]
     pub(crate) who: Who,
 }

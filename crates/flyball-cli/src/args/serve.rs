@@ -54,6 +54,10 @@ pub(crate) struct Serve {
     /// Send arguments, results and messages along with the spans.
     #[arg(long, requires = "otlp")]
     pub(crate) otlp_content: bool,
+    /// A project whose hooks and policy are watched, so that the page shows when somebody takes them down; may be given
+    /// several times. Without it: the folder that the server is started in.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) watch: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

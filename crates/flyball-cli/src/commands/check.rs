@@ -9,6 +9,7 @@ use crate::workflow::{Document, WorkflowFile, read};
 use flyball::Preset;
 use flyball::graph::{Bound, Bounds, Limits, Loop, bounds, loops};
 use flyball::policy::{Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve};
+use flyball_journal::Door;
 use flyball_run::workflow::{Node, Plan};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
         }
     };
     let resolved = resolve(&layers, preset)?;
+    Door::check(&resolved)?;
     let mut warnings = resolved.warnings.clone();
     let graph = workflow.as_ref().map(|workflow| {
         let pairs: Vec<(&str, &str)> =

@@ -11,11 +11,13 @@ use crate::clock;
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::person;
+use crate::posts::Lookout;
 use crate::store;
 use crate::telling;
 use crate::words::{plural, span};
 use flyball::{Preset, Status};
-use flyball_journal::{Address, Desk, ErrandState, Which};
+use flyball_journal::{Address, Desk, Door, ErrandState, Which};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
     found.extend(hooks::all());
+    found.extend(posts(args)?);
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
     let mut out = std::io::stdout().lock();
     if args.who.json {
@@ -90,13 +93,35 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
 }
 
+/// What stood guard once, and does no longer.
+fn posts(args: &Doctor) -> Result<Vec<Finding>, Failure> {
+    let address = store::address(&args.who.store)?;
+    let Ok(desk) = store::existing(&address) else { return Ok(Vec::new()) };
+    let lookout = Lookout::glance(desk, vec![std::env::current_dir()?]);
+    if args.accept {
+        person::speaks_at_all()?;
+        lookout.accept()?;
+    }
+    let found = lookout.look().into_iter().map(|post| {
+        let name = format!("{}: {}", post.kind, post.name);
+        match post.fallen {
+            None => Finding::ok("post", format!("{name} stands")),
+            Some(why) => {
+                let advice = "put it back; if it was you, flyball doctor --accept";
+                Finding::wrong("post", format!("{name} has fallen: {why}"), advice)
+            }
+        }
+    });
+    Ok(found.filter(|finding| !finding.ok).collect())
+}
+
 fn policy(args: &Doctor) -> Finding {
     match load::layers(&args.who.policy, Preset::Agent).and_then(|(layers, preset)| {
         let file = layers.iter().find_map(|layer| match &layer.origin {
             flyball::policy::Origin::File { name } => Some(name.clone()),
             _ => None,
         });
-        flyball::policy::resolve(&layers, preset)?;
+        Door::check(&flyball::policy::resolve(&layers, preset)?)?;
         Ok(file)
     }) {
         Ok(Some(file)) => Finding::ok("policy", format!("{file} can be used")),

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::load;
+use crate::posts::Guard;
 use crate::store;
 use crate::words::line;
 use flyball::Preset;
@@ -46,6 +47,10 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     let spill = Spill::open(&files(&address)?.join("large"), &session, options)?;
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
     let refuse_on_error = OnError::or_policy(args.on_error, recorder.policy()) == OnError::Block;
+    // Not its arguments: there may be keys among them.
+    let program = args.server.first().map(|program| program.to_string_lossy().into_owned());
+    let purpose = args.url.clone().or(program).unwrap_or_default();
+    let guard = Guard::stand(recorder.journal(), "mcp", &door.clean(&purpose));
     let setting = Setting {
         recorder,
         door,
@@ -83,6 +88,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
             status.is_none_or(|status| status.success())
         }
     };
+    drop(guard);
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }

@@ -6,6 +6,7 @@ use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_err};
+use crate::posts::Guard;
 use crate::store;
 use crate::words::{line, typed};
 use flyball::{Decision, Preset, Verdict};
@@ -28,6 +29,8 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     let here = listener.local_addr()?;
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
     tell_where(&here.to_string(), &args.upstream, &recorder.journal().address());
+    let purpose = format!("{here} -> {}", args.upstream);
+    let guard = Guard::stand(recorder.journal(), "proxy", &door.clean(&purpose));
     let on_error = OnError::or_policy(args.on_error, recorder.policy());
     let setting = Setting {
         store_flag: store_flag(args.store.store.as_deref()),
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     };
     let options = Options { upstream: args.upstream.clone(), on_error, complain: Box::new(complain) };
     model_proxy::serve(listener, setting, options).map_err(|trouble| failure(&trouble))?;
+    drop(guard);
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }

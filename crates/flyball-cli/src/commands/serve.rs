@@ -5,6 +5,7 @@ use crate::clock;
 use crate::commands::proxy::bind;
 use crate::fail::{Exit, Failure};
 use crate::load;
+use crate::posts::{Guard, Lookout};
 use crate::store;
 use flyball::Preset;
 use flyball_journal::{Address, Recorder, RecorderOptions};
@@ -40,7 +41,11 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     let here = tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
     let place = here.map(|here| format!("http://{here}"));
     tell(place.as_deref(), socket.as_ref().map(|(_, path)| path.as_path()), &recorder)?;
+    let on = place.clone().or_else(|| socket.as_ref().map(|(_, path)| path.display().to_string()));
+    let guard = Guard::stand(recorder.journal(), "serve", &on.unwrap_or_default());
+    let lookout = Lookout::new(Arc::clone(recorder.journal()), watched(args)?);
     let setting = Setting {
+        lookout: Some(Box::new(move || lookout.look())),
         recorder,
         clock: clock::now,
         queue: args.queue.max(1),
@@ -55,7 +60,22 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         workshop,
     };
     flyball_serve::serve(setting, Listen { tcp, socket })?;
+    drop(guard);
     Ok(Exit::Done)
+}
+
+/// The projects whose hooks and policies are watched.
+fn watched(args: &Serve) -> Result<Vec<PathBuf>, Failure> {
+    if args.watch.is_empty() {
+        return Ok(vec![std::env::current_dir()?]);
+    }
+    let whole = |folder: &PathBuf| {
+        folder.canonicalize().map_err(|error| {
+            let place = folder.display().to_string();
+            Failure::new("cannot_read", place, error.to_string(), "check --watch")
+        })
+    };
+    args.watch.iter().map(whole).collect()
 }
 
 /// What is written to stderr: on a terminal what a person should know, else everything.

@@ -13,7 +13,7 @@ use std::io::Write;
 /// Runs the command.
 pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
     if !matches!(args.what, TokenAct::List { .. }) {
-        person::speaks_for_all()?;
+        person::speaks_at_all()?;
     }
     match &args.what {
         TokenAct::Create { name, role, sessions, expires, store, json } => {

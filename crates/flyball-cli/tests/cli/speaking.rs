@@ -6,13 +6,16 @@ use std::path::Path;
 use std::process::Command;
 
 /// Ways in which a program tries to give itself leave: `$F` is the program, `$S` the session, `$D` the store.
-const TRIES: [&str; 8] = [
+const TRIES: [&str; 11] = [
     r#""$F" approve "$S" --by anna --store "$D""#,
     r#"env -i "$F" approve "$S" --by anna --store "$D""#,
     r#"env -u FLYBALL_RUN -u FLYBALL_MCP -u CLAUDECODE setsid -w "$F" approve "$S" --by anna --store "$D""#,
     r#"env -i sh -c '"$0" send "$1" yes --by anna --store "$2"; exit $?' "$F" "$S" "$D""#,
     r#""$F" release "$S" --guard repetition --why more --by anna --store "$D""#,
     r#""$F" unlabel "$S" --why done --by anna --store "$D""#,
+    r#""$F" token create mine --role operator --store "$D""#,
+    r#"env -i "$F" hook claude-code uninstall"#,
+    r#"env -i "$F" doctor --accept --store "$D""#,
     r#"echo '{"type":"confirmation.answered","session":"'"$S"'","value":"yes","by":"anna"}' | "$F" observe --store "$D""#,
     r#"echo '{"type":"human.released","session":"'"$S"'","guard":"repetition","by":"anna"}' | "$F" observe --store "$D""#,
 ];

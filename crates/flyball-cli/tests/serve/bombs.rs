@@ -169,3 +169,37 @@ fn a_head_that_never_ends_is_cut_off_and_names_do_not_become_heads() {
     assert!(began.elapsed() < Duration::from_secs(50), "it was hung up on");
     assert_eq!(server.ask("GET", "/healthz", None, None).0, 200);
 }
+
+#[test]
+fn a_pattern_that_would_cost_much_is_refused_or_costs_little() {
+    let folder = folder("patterns");
+    // Each of them takes an engine that tries all ways longer than the world is old, on the text below.
+    let slow = ["zq(a+)+$", "zq(a|aa)+$", "zq(.*)*y", "zq(x+x+)+y", "zq([a-zA-Z]+)*$", "zq(a?){60}a{60}$"];
+    let list: String = slow.iter().map(|pattern| format!("    - '{pattern}'\n")).collect();
+    let policy = format!("version: 1\njournal:\n  patterns:\n{list}");
+    std::fs::write(folder.join("flyball.yaml"), &policy).unwrap();
+    let server = Server::start(&folder, &["--no-socket"]);
+    let (agent, anna) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
+    let check = |text: &str| server.json("POST", "/v1/policies/check", &anna, Some(&json!({"text": text}))).1;
+    assert_eq!(check(&policy)["ok"], true);
+    let long = "a".repeat(2_000);
+    for huge in [
+        "(a{1000}){1000}",
+        "((a{100}){100}){100}",
+        "[\\p{L}]{100000}",
+        long.as_str(),
+        "(a",
+        "(?=a)b",
+        "(a)\\1",
+    ] {
+        let told = check(&format!("version: 1\njournal:\n  patterns: ['{huge}']\n"));
+        assert_eq!(told["ok"], false, "{huge}: {told}");
+        assert!(told["remarks"][0]["line"] == 3 && told["remarks"][0]["help"].is_string(), "{told}");
+    }
+    for letter in ["a", "x"] {
+        let text = format!("zq{}!", letter.repeat(64 * 1024 - 3));
+        let event =
+            json!({"type": "tool.requested", "session": "s", "tool": "bash", "args": {"command": text}});
+        assert_eq!(server.event(&agent, &event)["decision"], "allow");
+    }
+}

@@ -149,7 +149,7 @@ fn a_link_that_is_swapped_in_again_and_again_never_leads_out() {
             }
             worked += u32::from(read.ok) + u32::from(wrote.ok);
             refused += u32::from(!read.ok) + u32::from(!wrote.ok);
-            if worked >= 100 && refused >= 100 {
+            if n >= 10_000 && worked >= 100 && refused >= 100 {
                 break;
             }
         }

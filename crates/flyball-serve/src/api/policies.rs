@@ -10,6 +10,7 @@ use flyball::Preset;
 use flyball::policy::{
     Format, MAX_TEXT_BYTES, PolicyErrors, Resolved, Severity, Warning, Written, parse, resolve,
 };
+use flyball_journal::Door;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -89,6 +90,7 @@ pub(crate) async fn check(
     };
     let look = move |_: &Office| {
         let resolved = parse(&text, format, "policy").and_then(|layer| resolve(&[layer], Preset::Agent));
+        let resolved = resolved.and_then(|resolved| Door::check(&resolved).map(|()| resolved));
         Ok::<_, Problem>(match resolved {
             Ok(resolved) => Checked {
                 ok: true,

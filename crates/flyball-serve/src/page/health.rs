@@ -7,6 +7,7 @@ use super::inbox::waiting;
 use super::shell::{Frame, Place, page};
 use super::text::{grouped, line};
 use crate::office::Shared;
+use crate::posts::Post;
 use crate::problem::Problem;
 use crate::who::Principal;
 use axum::extract::{Extension, State};
@@ -32,6 +33,7 @@ struct View {
     /// How long the store took to answer, in thousandths of a millisecond.
     answered_us: u64,
     queue: (usize, usize),
+    posts: Vec<Post>,
     /// Half of the decisions, and 99 of 100, took no longer, in thousandths of a millisecond.
     took: Option<(u64, u64)>,
 }
@@ -62,6 +64,7 @@ pub(super) async fn show(
                 engine: String::new(),
                 answered_us,
                 queue: (office.intake.waiting(), office.intake.length()),
+                posts: office.posts.all(),
                 took: took.share(50).zip(took.share(99)),
             };
             let view = office.figures.with(desk, counted)?;
@@ -74,6 +77,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(view.waiting),
         notice: None,
+        alarm: Some(office.posts.alarm()),
     };
     Ok(page(&frame, body(&view)))
 }
@@ -101,6 +105,7 @@ fn body(view: &View) -> Markup {
                 (confirmations(metrics))
                 (server(view))
             }
+            (posts(&view.posts))
         }
     }
 }
@@ -240,6 +245,39 @@ fn server(view: &View) -> Markup {
                 }
                 dt { "Events in line" } dd { (view.queue.0) " of " (view.queue.1) }
                 dt { "For programs" } dd { a href="/metrics" { "/metrics" } ", " a href="/readyz" { "/readyz" } }
+            }
+        }
+    }
+}
+
+/// Where Flyball stands guard beside this server.
+fn posts(posts: &[Post]) -> Markup {
+    html! {
+        section #posts .card {
+            h2 { "Where Flyball stands guard" }
+            p.hint {
+                "Hooks, policies and proxies that were seen once. One that has fallen stays here until it stands again, or "
+                "until a person says " code { "flyball doctor --accept" } "."
+            }
+            @if posts.is_empty() { p.soft { "None was seen yet." } }
+            @else {
+                table {
+                    thead { tr { th { "What" } th { "Which" } th { "Stands" } } }
+                    tbody {
+                        @for post in posts {
+                            tr {
+                                td { (post.kind) }
+                                td.untrusted { (line(&post.name, 200)) }
+                                td {
+                                    @match &post.fallen {
+                                        None => span.verdict.allow { "stands" },
+                                        Some(why) => { span.verdict.halt { "fallen" } " " span.untrusted { (line(why, 300)) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

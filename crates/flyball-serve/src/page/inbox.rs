@@ -99,6 +99,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(count),
         notice: asked.did.notice(),
+        alarm: Some(office.posts.alarm()),
     };
     Ok(page(&frame, body))
 }

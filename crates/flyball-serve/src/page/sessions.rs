@@ -85,6 +85,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(list.waiting),
         notice: None,
+        alarm: Some(office.posts.alarm()),
     };
     Ok(page(&frame, body))
 }

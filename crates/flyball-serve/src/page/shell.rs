@@ -23,6 +23,8 @@ pub(super) struct Frame<'a> {
     pub(super) waiting: Option<usize>,
     /// What was done a moment ago.
     pub(super) notice: Option<Markup>,
+    /// Which guards are down.
+    pub(super) alarm: Option<Markup>,
 }
 
 /// The keys, and what they do.
@@ -57,6 +59,7 @@ pub(super) fn page(frame: &Frame<'_>, body: Markup) -> Markup {
                 a.skip href="#main" { "To the contents" }
                 (top(frame))
                 main #main tabindex="-1" {
+                    @if let Some(alarm) = &frame.alarm { (alarm) }
                     @if let Some(notice) = &frame.notice { p.notice role="status" { (notice) } }
                     (body)
                 }

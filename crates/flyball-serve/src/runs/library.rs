@@ -4,6 +4,8 @@ use crate::problem::Problem;
 use axum::http::StatusCode;
 use flyball_view::words::line;
 use serde::Serialize;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use utoipa::ToSchema;
 
@@ -49,7 +51,7 @@ impl Library {
         names.sort();
         names.dedup();
         let known = names.into_iter().filter_map(|name| Some((self.path(&name)?, name)));
-        known.take(LISTED).map(|(path, name)| look(&path, name)).collect()
+        known.take(LISTED).map(|(path, name)| self.look(&path, name)).collect()
     }
 
     /// The file of a workflow.
@@ -74,6 +76,39 @@ impl Library {
         files.find(|path| self.holds(path))
     }
 
+    /// What the file of a workflow says.
+    fn look(&self, path: &Path, name: String) -> Listed {
+        let Some(text) = self.read(path) else {
+            return Listed { name, goal: None, problem: Some("its file cannot be read".to_owned()) };
+        };
+        let folder = path.parent().unwrap_or(Path::new("."));
+        match flyball_run::workflow::read(&text, &name, folder) {
+            Ok(plan) => Listed { name, goal: plan.goal, problem: None },
+            Err(wrong) => {
+                let problem = wrong.first().map(|first| line(&first.to_string(), 400));
+                Listed { name, goal: None, problem: Some(problem.unwrap_or_default()) }
+            }
+        }
+    }
+
+    /// The text of a file of the folder. What was opened must be what is there: a link that is put in its place between
+    /// the look and the opening leads nowhere.
+    fn read(&self, path: &Path) -> Option<String> {
+        let mut file = std::fs::File::open(path).ok()?;
+        let about = file.metadata().ok().filter(|about| about.is_file() && about.len() <= FILE_BYTES)?;
+        let real = path
+            .canonicalize()
+            .ok()
+            .filter(|real| real.starts_with(self.folder.as_deref().unwrap_or(path)))?;
+        let there = std::fs::symlink_metadata(real).ok()?;
+        if (there.dev(), there.ino()) != (about.dev(), about.ino()) {
+            return None;
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
     /// Whether a file is in the folder, wherever links lead.
     pub(crate) fn holds(&self, file: &Path) -> bool {
         let Some(folder) = &self.folder else { return false };
@@ -96,27 +131,53 @@ fn name_of(path: &Path) -> Option<String> {
     name.to_str().filter(|name| is_name(name)).map(str::to_owned)
 }
 
-fn look(path: &Path, name: String) -> Listed {
-    let large = path.metadata().is_ok_and(|about| about.len() > FILE_BYTES);
-    let text = if large { None } else { std::fs::read_to_string(path).ok() };
-    let Some(text) = text else {
-        return Listed { name, goal: None, problem: Some("its file cannot be read".to_owned()) };
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    match flyball_run::workflow::read(&text, &name, folder) {
-        Ok(plan) => Listed { name, goal: plan.goal, problem: None },
-        Err(wrong) => {
-            let problem = wrong.first().map(|first| line(&first.to_string(), 400));
-            Listed { name, goal: None, problem: Some(problem.unwrap_or_default()) }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    //! Which names are names.
+    //! Which names are names, and that no link leads out.
 
-    use super::is_name;
+    use super::{Library, is_name};
+    use rustix::fs::{RenameFlags, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// How often the folder is looked at while links are swapped in.
+    const LOOKS: usize = 10_000;
+
+    #[test]
+    fn a_link_that_is_swapped_in_again_and_again_never_leads_out() {
+        let place = std::env::temp_dir().join(format!("flyball-library-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        let inside = place.join("inside");
+        std::fs::create_dir_all(&inside).unwrap();
+        let workflow = |goal: &str| format!("goal: {goal}\nnodes:\n  a: {{type: agent, prompt: x}}\n");
+        std::fs::write(inside.join("w.yaml"), workflow("ours")).unwrap();
+        std::fs::write(place.join("outside.yaml"), workflow("a secret")).unwrap();
+        std::os::unix::fs::symlink(place.join("outside.yaml"), inside.join("other")).unwrap();
+        let library = Library::new(Some(&inside));
+        let folder = std::fs::File::open(&inside).unwrap();
+        let over = AtomicBool::new(false);
+        let (mut ours, mut none) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    renameat_with(&folder, "w.yaml", &folder, "other", RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            for look in 0.. {
+                let text = library.read(&inside.join("w.yaml"));
+                if text.as_deref().is_some_and(|text| text.contains("secret")) {
+                    ours = 0;
+                    break;
+                }
+                *(if text.is_some() { &mut ours } else { &mut none }) += 1;
+                if look >= LOOKS && ours > 0 && none > 0 {
+                    break;
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert!(ours > 0 && none > 0, "it was read, or there was no race: {ours}, {none}");
+        std::fs::remove_dir_all(place).unwrap();
+    }
 
     #[test]
     fn a_name_leads_nowhere_else() {

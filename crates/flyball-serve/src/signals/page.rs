@@ -26,6 +26,11 @@ pub(crate) fn as_text(office: &Office) -> Result<String, Problem> {
     gauge("events_waiting_limit", "Events that may wait.", office.intake.length() as u64);
     gauge("live_listeners", "Listeners to live events.", office.live.listeners() as u64);
     gauge("errands_waiting", "Deliveries that wait for their next try.", waiting);
+    gauge(
+        "posts_fallen",
+        "Places where Flyball stood guard and does no longer.",
+        office.posts.fallen() as u64,
+    );
     gauge("errands_dead", "Deliveries that were given up.", dead);
     let mut counter =
         |name, help, value: u64| Family::begin(&mut text, name, "counter", help).line(&[], value);

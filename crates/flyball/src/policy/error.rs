@@ -111,6 +111,11 @@ impl PolicyErrors {
         Err(PolicyErrors(errors))
     }
 
+    /// Exactly one.
+    pub(super) fn one(error: PolicyError) -> PolicyErrors {
+        PolicyErrors(vec![error])
+    }
+
     /// The errors.
     pub fn iter(&self) -> std::slice::Iter<'_, PolicyError> {
         self.0.iter()

@@ -41,6 +41,23 @@ pub struct Resolved {
     pub effective: Value,
 }
 
+impl Resolved {
+    /// An error at one of its values, for whoever finds out only by using it.
+    #[must_use]
+    pub fn refused(&self, path: &str, what: impl Into<String>, help: impl Into<String>) -> PolicyErrors {
+        let written = self.origins.get(path);
+        PolicyErrors::one(PolicyError {
+            code: Code::Range,
+            file: written.map_or_else(String::new, |written| written.origin.to_string()),
+            line: written.and_then(|written| Some(written.place?.line)),
+            column: written.and_then(|written| Some(written.place?.column)),
+            path: written.map_or_else(|| path.to_owned(), |written| written.key.clone()),
+            what: what.into(),
+            help: help.into(),
+        })
+    }
+}
+
 /// Merges layers, lowest first, over the preset that they name or `default_preset`.
 ///
 /// # Errors

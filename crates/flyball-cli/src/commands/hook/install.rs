@@ -5,6 +5,7 @@ use super::setting::{File, Setting, program};
 use crate::args::{Install, PolicyArgs};
 use crate::fail::{Exit, Failure};
 use crate::load;
+use crate::person;
 use flyball::Preset;
 use flyball::policy::OnError;
 use flyball_adapt::hook::Host;
@@ -60,6 +61,7 @@ pub(super) fn install(host: Host, args: &Install) -> Result<Exit, Failure> {
 
 /// `uninstall`.
 pub(super) fn uninstall(host: Host, args: &Install) -> Result<Exit, Failure> {
+    person::speaks_at_all()?;
     let setting = Setting::of(host, &args.place)?;
     let mut changes = Vec::new();
     for file in &setting.files {

@@ -7,7 +7,7 @@ mod install;
 mod setting;
 mod test;
 
-pub(crate) use test::{Installed, check};
+pub(crate) use test::{Installed, check, glance};
 
 use crate::args::{Action, Hook};
 use crate::fail::{Exit, Failure};

@@ -23,8 +23,12 @@ pub(super) struct Setting {
 impl Setting {
     /// The settings that a person means.
     pub(super) fn of(host: Host, place: &Place) -> Result<Self, Failure> {
-        let folder = project(&std::env::current_dir()?);
-        if !place.user {
+        Self::at(host, place.user, project(&std::env::current_dir()?))
+    }
+
+    /// The settings of a project, or of the user.
+    pub(super) fn at(host: Host, user: bool, folder: PathBuf) -> Result<Self, Failure> {
+        if !user {
             let below = |file: &settings::Place| File { path: folder.join(file.project), kind: file.kind };
             let files = settings::places(host).iter().map(below).collect();
             return Ok(Setting { host, user: false, folder, files });

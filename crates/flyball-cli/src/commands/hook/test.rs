@@ -6,6 +6,7 @@ use super::setting::Setting;
 use crate::args::Place;
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
+use flyball::Fingerprint;
 use flyball_adapt::hook::settings::{self, Handler, Line, Ready};
 use flyball_adapt::hook::{Host, Step, Understood, known_bad, understood};
 use serde_json::json;
@@ -56,6 +57,52 @@ pub(super) fn run(host: Host, place: &Place) -> Result<Exit, Failure> {
 /// Whether a host's hook is installed in the project's settings or the user's, and works. For `flyball doctor`.
 pub(crate) fn check(host: Host, user: bool) -> Result<Installed, Failure> {
     probe(&Setting::of(host, &Place { project: !user, user, json: false })?)
+}
+
+/// What a host's settings call, without calling it: where they are, and a print of the calls and of the program behind
+/// them, or why there is none. For whoever watches that it stays so.
+pub(crate) fn glance(
+    host: Host,
+    folder: Option<&Path>,
+) -> Result<(PathBuf, Result<String, Failure>), Failure> {
+    let setting = Setting::at(host, folder.is_none(), folder.unwrap_or(Path::new("")).to_path_buf())?;
+    let path = setting.main().to_path_buf();
+    let print = print(&setting);
+    Ok((path, print))
+}
+
+fn print(setting: &Setting) -> Result<String, Failure> {
+    let (host, path) = (setting.host, setting.main());
+    let absent =
+        |why: String| Failure::new("hook_absent", path.display().to_string(), why, "install it again");
+    let text = files::read(path)?.ok_or_else(|| absent("its settings are gone".to_owned()))?;
+    let ready = settings::armed(host, &text, host.shell()).map_err(|broken| Failure::from((path, broken)))?;
+    let handlers = match ready {
+        Ready::Yes(handlers) => handlers,
+        Ready::No(why) => return Err(absent(why)),
+    };
+    if let Some(why) = switched_off(host, path)? {
+        return Err(absent(why));
+    }
+    let mut print = Fingerprint::of_text(&format!("{handlers:?}"));
+    for program in handlers.iter().filter_map(|handler| program(&handler.line)) {
+        let meta = std::fs::metadata(&program).map_err(|error| absent(format!("{program}: {error}")))?;
+        print =
+            print.with(Fingerprint::of_text(&format!("{program} {} {:?}", meta.len(), meta.modified().ok())));
+    }
+    Ok(print.to_string())
+}
+
+/// The program that a line runs, if it is named by its whole path.
+fn program(line: &Line) -> Option<String> {
+    let first = match line {
+        Line::Exec(words) => words.first()?.clone(),
+        Line::Shell(text) => match text.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?.0.to_owned(),
+            None => text.split_whitespace().next()?.to_owned(),
+        },
+    };
+    first.starts_with('/').then_some(first)
 }
 
 fn probe(setting: &Setting) -> Result<Installed, Failure> {

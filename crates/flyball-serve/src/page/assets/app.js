@@ -108,6 +108,19 @@
   };
 
   const PAUSE = 1000;
+  const GLANCE = 3000; // What is no decision, such as a guard that is down, is seen within so many milliseconds.
+  let missed = null; // Since when the server has not answered.
+  const reached = (answered) => {
+    const sign = one("#live-state");
+    if (answered) {
+      missed = null;
+      sign.classList.remove("lost");
+      return;
+    }
+    missed ??= new Date();
+    sign.textContent = `no answer since ${missed.toLocaleTimeString()}`;
+    sign.classList.add("lost");
+  };
   let running = false;
   let again = false;
   const soon = () => {
@@ -116,7 +129,7 @@
       return;
     }
     running = true;
-    refresh().catch(() => {}).finally(() => setTimeout(() => {
+    refresh().then(() => reached(true), () => reached(false)).finally(() => setTimeout(() => {
       running = false;
       if (again) {
         again = false;
@@ -132,16 +145,14 @@
       sign.textContent = word;
       sign.classList.toggle("polls", polls);
     };
-    let timer = null;
+    setInterval(() => document.hidden || soon(), GLANCE);
     const poll = () => {
-      told("every 5 s", true);
-      timer ??= setInterval(() => document.hidden || soon(), 5000);
+      if (!missed) told("every 3 s", true);
+      soon();
     };
     const source = new EventSource("/v1/live");
     source.addEventListener("open", () => {
       told("live", false);
-      clearInterval(timer);
-      timer = null;
       soon();
     });
     source.addEventListener("decision", soon);

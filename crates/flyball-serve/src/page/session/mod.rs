@@ -110,6 +110,7 @@ async fn shown(
         who: Some(&principal),
         waiting: Some(shown.waiting),
         notice: asked.did.notice(),
+        alarm: Some(office.posts.alarm()),
     };
     Ok(page(&frame, body(&shown, &principal, office.now())?))
 }
