@@ -1,5 +1,6 @@
 // What must hold in a real browser. Each check has a server of its own, so that none depends on another.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { AXE, at, holds, same } from "./kit.mjs";
 import { looping, plan, world } from "./sample.mjs";
 import { attacks } from "./attacks.mjs";
@@ -30,6 +31,23 @@ export const a_loop_appears_and_is_released = async (server, browser) => {
   await page.goto(server.place + at("looper"));
   holds(/the server under test is up again/.test(await page.locator("#timeline").textContent()), "the reason is in the record");
   clean(page);
+};
+
+/** A policy that is loosened, and a server that is killed, are seen on a page that is open, within five seconds. */
+export const a_guard_that_is_taken_down_is_shown = async (server, browser) => {
+  const page = await server.person(browser);
+  await page.goto(`${server.place}/health`);
+  await page.locator("#posts").getByText("policy", { exact: true }).waitFor({ timeout: 5_000 });
+  same(await page.getByRole("alert").count(), 0, "alarms at first");
+  await page.goto(server.place);
+  await page.evaluate(() => { window.same = "page"; });
+  writeFileSync(join(server.folder, "flyball.yaml"), "version: 1\nguards: {repetition: off}\n");
+  await page.getByRole("alert").getByText("A guard is down").waitFor({ timeout: 5_000 });
+  same(await page.evaluate(() => window.same), "page", "the page was not loaded again");
+  clean(page);
+  server.child.removeAllListeners("exit");
+  server.child.kill("SIGKILL");
+  await page.getByText(/no answer since/).waitFor({ timeout: 5_000 });
 };
 
 /** A plan is approved and executes once, however often somebody clicks. */

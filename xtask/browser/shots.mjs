@@ -26,7 +26,7 @@ export const shots = async (server, browser, folder) => {
         const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
         while (walk.nextNode()) {
           const node = walk.currentNode;
-          node.data = node.data.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/g, "2026-01-12 10:30:00 UTC").replace(/sqlite:\S+/g, "sqlite:.flyball/flyball.db").replace(/\d+\.\d\d ms/g, "0.84 ms");
+          node.data = node.data.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/g, "2026-01-12 10:30:00 UTC").replace(/sqlite:\S+/g, "sqlite:.flyball/flyball.db").replace(/\d+\.\d\d ms/g, "0.84 ms").replace(/\/\S*flyball-pages-\w+/g, "/srv/app").replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:7717");
         }
       });
       const height = await page.evaluate(() => document.documentElement.scrollHeight);
