@@ -13,6 +13,7 @@ mod meaning;
 mod paint;
 mod person;
 mod posts;
+mod prices;
 mod recording;
 mod screen;
 mod store;

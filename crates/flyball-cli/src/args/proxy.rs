@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use flyball::policy::{self, Policy};
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What is done when nothing can be decided, because the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,9 +38,14 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4141")]
     pub(crate) listen: SocketAddr,
     /// What a model costs, in dollars for a million tokens: MODEL=IN,OUT, or MODEL=IN,OUT,CACHED for those read from
-    /// the provider's cache. May be given several times; a model without a price is counted in tokens only.
+    /// the provider's cache. May be given several times, and wins over the lists; a model without a price is counted in
+    /// tokens only.
     #[arg(long, value_name = "MODEL=IN,OUT")]
     pub(crate) price: Vec<String>,
+    /// Prices by model, beside those that come with the program. Without it: FLYBALL_PRICES, or
+    /// ~/.config/flyball/prices.yaml if there is one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
     /// What to do when the store fails. Without it: `on_error: block` of the policy refuses, everything else passes.
     #[arg(long, value_enum)]
     pub(crate) on_error: Option<OnError>,

@@ -7,10 +7,12 @@ use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_err};
 use crate::posts::Guard;
+use crate::prices;
 use crate::store;
 use crate::words::{line, typed};
 use flyball::{Decision, Preset, Verdict};
 use flyball_adapt::model_proxy::{self, Options, Setting, Tokens, Trouble};
+use flyball_adapt::source::Cached;
 use flyball_journal::{Door, Recorder, RecorderOptions};
 use flyball_run::provider::{Price, Usage, Usd};
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Runs the command until it is told to stop.
 pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
-    let prices = prices(&args.price)?;
+    let (given, listed) = (given(&args.price)?, prices::known(args.prices.as_deref())?);
     let address = store::address(&args.store)?;
     let recorder = Arc::new(Recorder::new(address.open()?, source, RecorderOptions::default()));
     let door = Door::new(&recorder.policy().journal).map_err(|error| Failure::at("", &error))?;
@@ -37,7 +39,13 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
         recorder,
         door,
         clock: clock::now,
-        cost: Box::new(move |model, tokens| Some(cost(prices.get(model)?, tokens))),
+        cost: Box::new(move |model, tokens| match given.get(model) {
+            Some(price) => Some(cost(price, tokens)),
+            None => {
+                let cached = Cached { read: tokens.cached, written: tokens.written };
+                Some(listed.of(model)?.cost(tokens.input, tokens.output, cached))
+            }
+        }),
         tell: Box::new({
             let deliveries = Arc::clone(&deliveries);
             move |decision| {
@@ -114,7 +122,7 @@ fn cost(price: &Price, tokens: Tokens) -> u64 {
 }
 
 /// Reads `MODEL=IN,OUT` and `MODEL=IN,OUT,CACHED`.
-fn prices(list: &[String]) -> Result<BTreeMap<String, Price>, Failure> {
+fn given(list: &[String]) -> Result<BTreeMap<String, Price>, Failure> {
     let mut prices = BTreeMap::new();
     for text in list {
         let bad = || {

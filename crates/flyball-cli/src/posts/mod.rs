@@ -45,6 +45,9 @@ impl Lookout {
             Ok(noted) => noted,
             Err(error) => return vec![Post::fallen("store", self.desk.address(), error.what)],
         };
+        if self.notes {
+            processes::renew(self.desk.as_ref(), &noted);
+        }
         let mut posts: Vec<Post> = processes::look(&noted);
         for standing in folders::look(&self.folders, &noted) {
             let before = noted.iter().find(|note| note.key == standing.key).map(|note| note.text.as_str());

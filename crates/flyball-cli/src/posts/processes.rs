@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// How a note of a process is called.
 const PREFIX: &str = "process ";
 
+/// How long a note is good for, in milliseconds of store time. Whoever sees that the process is at work renews it; of one
+/// that is gone, or was on a machine that is no more, nothing is left after that.
+const GOOD_MS: u64 = 24 * 60 * 60 * 1_000;
+
 /// What the note says.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Begun {
@@ -59,7 +63,8 @@ impl Guard {
             }
         }
         let text = serde_json::to_string(&begun).ok()?;
-        desk.put(&note(&key, text), If::Any).ok()?;
+        let until = desk.now().ok()?.saturating_add(GOOD_MS);
+        desk.put(&Note { until: Some(until), ..note(&key, text) }, If::Any).ok()?;
         Some(Guard { desk: Arc::clone(desk), key })
     }
 }
@@ -68,6 +73,17 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // If it cannot be taken back, it is shown as fallen: that is on the safe side.
         let _ = self.desk.take(SHELF, &self.key);
+    }
+}
+
+/// The notes of those who are at work here are good for a while longer.
+pub(super) fn renew(desk: &dyn Desk, noted: &[Note]) {
+    let Ok(now) = desk.now() else { return };
+    let old = |note: &&Note| note.until.is_some_and(|until| until < now.saturating_add(GOOD_MS / 2));
+    for old in noted.iter().filter(old).filter(|note| read(note).is_some() && pulse(note) == Pulse::Beats) {
+        // If it cannot be done now it is done in a second.
+        let _ =
+            desk.put(&Note { until: Some(now.saturating_add(GOOD_MS)), ..old.clone() }, If::Was(&old.text));
     }
 }
 
@@ -126,4 +142,39 @@ fn stat(pid: u32) -> Option<(String, String)> {
     let mut words = text.rsplit_once(')')?.1.split_whitespace();
     let state = words.next()?.to_owned();
     Some((state, words.nth(18)?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_journal::Memory;
+
+    fn noted(desk: &dyn Desk) -> Vec<Note> {
+        desk.notes(SHELF, PREFIX, MOST).unwrap()
+    }
+
+    #[test]
+    fn a_note_goes_with_its_process_and_is_renewed_while_it_is_at_work() {
+        let desk: Arc<dyn Desk> = Arc::new(Memory::default());
+        let guard = Guard::stand(&desk, "proxy", "here -> there").unwrap();
+        let all = noted(desk.as_ref());
+        assert_eq!((all.len(), look(&all)[0].fallen.clone(), is_alive(&all[0])), (1, None, true));
+        let old = Note { until: Some(desk.now().unwrap() + 60_000), ..all[0].clone() };
+        desk.put(&old, If::Any).unwrap();
+        renew(desk.as_ref(), &noted(desk.as_ref()));
+        assert!(noted(desk.as_ref())[0].until > old.until);
+        drop(guard);
+        assert_eq!(noted(desk.as_ref()), Vec::new());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let desk: Arc<dyn Desk> = Arc::new(Memory::default());
+        let _guard = Guard::stand(&desk, "proxy", "here -> there").unwrap();
+        let mut all = noted(desk.as_ref());
+        all[0].text = all[0].text.replace("\"began\":\"", "\"began\":\"9");
+        assert!(look(&all)[0].fallen.is_some());
+        all[0].text = all[0].text.replace("\"machine\":\"", "\"machine\":\"other");
+        assert!(look(&all)[0].name.contains("another machine"));
+    }
 }

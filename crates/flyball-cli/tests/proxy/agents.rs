@@ -171,10 +171,20 @@ fn a_budget_of_tokens_ends_a_conversation() {
 
 #[test]
 fn a_price_makes_a_budget_of_dollars() {
-    let folder = folder("price");
+    spends("price", &["--price", "test-model=1000,100"]);
+}
+
+#[test]
+fn a_list_of_prices_makes_a_budget_of_dollars_too() {
+    let list = folder("price-list").join("mine.yaml");
+    std::fs::write(&list, "version: 1\nmodels:\n  test-model: {input: 1000, output: 100}\n").unwrap();
+    spends("price-listed", &["--prices", &list.display().to_string()]);
+}
+
+fn spends(name: &str, price: &[&str]) {
+    let folder = folder(name);
     let server = Server::start(stubborn("")).unwrap();
-    let args =
-        ["--preset", "off", "--set", "budgets.session.cost_usd=0.02", "--price", "test-model=1000,100"];
+    let args = [&["--preset", "off", "--set", "budgets.session.cost_usd=0.02"], price].concat();
     let proxy = Proxy::start(&folder, &server.url(), &args);
     let provider = Kind::Anthropic.provider(&proxy.url(), false);
     let mut request = question("spend");

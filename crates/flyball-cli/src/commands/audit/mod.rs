@@ -16,18 +16,18 @@ mod walk;
 use crate::args::Audit;
 use crate::fail::{Exit, Failure};
 use crate::load;
+use crate::prices;
 use flyball::Preset;
 use flyball_adapt::audit::Bench;
-use flyball_adapt::prices::{PriceError, Prices};
 use report::Report;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
 
 /// Runs the command. Loops are what it reports, not how it ends: the exit code is 0 also when there are some.
 pub(crate) fn run(args: &Audit) -> Result<Exit, Failure> {
     policy::may_write(args)?;
     let source = load::source(&args.policy, Preset::Agent)?;
-    let bench = Bench::new(source, prices(args)?).map_err(|error| Failure::at("", &error))?;
+    let bench = Bench::new(source, prices::known(args.prices.as_deref())?)
+        .map_err(|error| Failure::at("", &error))?;
     let jobs = args.jobs.map_or_else(cores, usize::from);
     let walked = walk::walk(&args.paths)?;
     let survey = crew::survey(&walked, &bench, jobs);
@@ -59,23 +59,4 @@ pub(crate) fn run(args: &Audit) -> Result<Exit, Failure> {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The prices that come with the program, and the user's own over them.
-fn prices(args: &Audit) -> Result<Prices, Failure> {
-    let wrong = |error: PriceError| Failure::new("bad_prices", error.place, error.what, error.advice);
-    let shipped = Prices::shipped().map_err(wrong)?;
-    let Some(path) = args.prices.clone().or_else(own_prices) else { return Ok(shipped) };
-    let text = load::read(&path)?;
-    shipped.with(&text, &path.display().to_string()).map_err(wrong)
-}
-
-/// The file that `FLYBALL_PRICES` names, or the one among the user's settings, if there is one.
-fn own_prices() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("FLYBALL_PRICES").filter(|named| !named.is_empty()) {
-        return Some(PathBuf::from(named));
-    }
-    let settings = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let settings = settings.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")))?;
-    Some(settings.join("flyball/prices.yaml")).filter(|path| path.is_file())
 }
