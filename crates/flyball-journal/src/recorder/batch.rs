@@ -14,7 +14,7 @@ use flyball::limits::ANSWERS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often an event is tried again when its session has moved meanwhile.
 const TRIES: u32 = 64;
@@ -25,6 +25,8 @@ const LONGEST_WAIT_MS: u64 = 32;
 
 /// So many events are worth a commit, where many write.
 const ENOUGH: usize = 48;
+/// How long to wait for them at most: about as long as a quick disk takes.
+const GATHER: Duration = Duration::from_micros(300);
 
 /// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
 const WARM: u64 = 3;
@@ -114,17 +116,19 @@ impl Recorder {
         let mut work = Work::default();
         let mut flight = Flight::default();
         let gated = self.journal.has_one_writer();
+        let began = Instant::now();
         loop {
-            let came = self.fold_in(&mut sitting, &mut work, &mut flight);
-            if came && gated && self.expects_more(&sitting) {
+            self.fold_in(&mut sitting, &mut work, &mut flight);
+            if gated && self.expects_more(&sitting, began) {
                 std::thread::yield_now();
             } else if !gated || self.gate.enter() {
                 break;
             }
         }
-        if gated && self.expects_more(&sitting) {
+        if gated && sitting.events.len() < ENOUGH {
             self.fold_in(&mut sitting, &mut work, &mut flight);
         }
+        self.turnout.note(sitting.events.len());
         if self.hand_over() {
             self.crowded.store(true, Ordering::Relaxed);
         }
@@ -149,21 +153,21 @@ impl Recorder {
         sitting
     }
 
-    /// Lets those in who wait, and folds their events; says whether there were any.
-    fn fold_in(&self, sitting: &mut Sitting, work: &mut Work, flight: &mut Flight) -> bool {
+    /// Lets those in who wait, and folds their events.
+    fn fold_in(&self, sitting: &mut Sitting, work: &mut Work, flight: &mut Flight) {
         let open = self.let_in(sitting);
-        if open.is_empty() {
-            return false;
+        if !open.is_empty() {
+            let mut cache = lock(&self.cache);
+            self.fold_all(&mut cache, work, &sitting.events, &open, &mut sitting.answers);
+            self.take_off(&mut cache, work, flight);
         }
-        let mut cache = lock(&self.cache);
-        self.fold_all(&mut cache, work, &sitting.events, &open, &mut sitting.answers);
-        self.take_off(&mut cache, work, flight);
-        true
     }
 
-    /// Whether it is worth looking if more come: where many write, those of the commit before are just coming back.
-    fn expects_more(&self, sitting: &Sitting) -> bool {
-        sitting.events.len() < ENOUGH && self.crowded.load(Ordering::Relaxed)
+    /// Whether it is worth looking if more come: where many write, those of the commit before are just coming back. A
+    /// commit for few costs nearly as much as one for all of them.
+    fn expects_more(&self, sitting: &Sitting, since: Instant) -> bool {
+        let likely = self.turnout.likely().min(ENOUGH);
+        self.crowded.load(Ordering::Relaxed) && sitting.events.len() < likely && since.elapsed() < GATHER
     }
 
     /// Tries what is left over once more, and again; nobody may write between loading and storing now.

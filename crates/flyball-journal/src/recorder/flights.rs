@@ -3,6 +3,7 @@
 use super::lock;
 use crate::lookup::Lookup;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +54,25 @@ impl Flights {
 
 /// How long to wait for the gate before those who came meanwhile are let in.
 const MOMENT: Duration = Duration::from_micros(200);
+
+/// How many came to the last commits: as many are likely to come again.
+#[derive(Debug, Default)]
+pub(super) struct Turnout {
+    last: AtomicUsize,
+    before: AtomicUsize,
+}
+
+impl Turnout {
+    /// So many came.
+    pub(super) fn note(&self, events: usize) {
+        self.before.store(self.last.swap(events, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Most of those who came to the better attended of the last two.
+    pub(super) fn likely(&self) -> usize {
+        self.last.load(Ordering::Relaxed).max(self.before.load(Ordering::Relaxed)) * 3 / 4
+    }
+}
 
 /// How often to look before going to sleep: a commit is often over in less time than waking up takes.
 const TURNS: u32 = 32;

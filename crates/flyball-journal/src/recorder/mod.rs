@@ -19,7 +19,7 @@ use crate::journal::{Desk, Lease};
 use crate::probe::Probe;
 use batch::Answers;
 use cache::Cache;
-use flights::{Flights, Gate};
+use flights::{Flights, Gate, Turnout};
 use flyball::policy::Policy;
 use flyball::{Decision, PolicySource, State};
 use std::collections::BTreeMap;
@@ -88,6 +88,7 @@ pub struct Recorder {
     /// Somebody has waited while another one wrote: from then on a commit never waits for the disk before it lets the
     /// next one write.
     crowded: AtomicBool,
+    turnout: Turnout,
     leases: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -146,6 +147,7 @@ impl Recorder {
             cache: Mutex::new(cache),
             flights: Flights::default(),
             crowded: AtomicBool::new(false),
+            turnout: Turnout::default(),
             leases: Mutex::default(),
         }
     }

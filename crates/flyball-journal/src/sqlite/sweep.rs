@@ -117,6 +117,8 @@ impl Sweep {
         let thread = std::thread::Builder::new().name("flyball-sweep".to_owned());
         thread
             .spawn(move || {
+                // The second time what came during the first, so that little is left for the writer.
+                sweep.look_at(sweep.copy());
                 sweep.look_at(sweep.copy());
                 sweep.state().stage = Stage::Swept;
                 sweep.done.notify_all();
