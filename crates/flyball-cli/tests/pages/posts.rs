@@ -42,8 +42,14 @@ impl Project {
     }
 
     fn serve(&self) -> (Server, Visitor) {
+        self.serve_from(&self.folder, &[])
+    }
+
+    /// A server that is started in some folder, on the project's store.
+    fn serve_from(&self, place: &Path, more: &[&str]) -> (Server, Visitor) {
         let home = self.folder.display().to_string();
-        let server = Server::with(&self.folder, &self.store, &["--no-socket"], &[("HOME", &home)]);
+        let args = [&["--no-socket"], more].concat();
+        let server = Server::with(place, &self.store, &args, &[("HOME", &home)]);
         let mut visitor = Visitor::new(&server);
         visitor.enter(&server.key("anna", Role::Operator));
         (server, visitor)
@@ -101,7 +107,9 @@ fn a_hook_that_is_swapped_is_shown_on_every_page_until_it_is_back() {
 #[test]
 fn a_policy_that_is_loosened_is_shown_until_a_person_accepts_it() {
     let project = Project::new("posts-policy");
-    let (_server, visitor) = project.serve();
+    // The server stands elsewhere, and is told what to watch.
+    let watched = project.folder.display().to_string();
+    let (_server, visitor) = project.serve_from(&folder("posts-elsewhere"), &["--watch", &watched]);
     until(&visitor, "/health", |body| body.contains("<td>policy</td>") && !body.contains(ALARM));
     std::fs::write(project.folder.join("flyball.yaml"), "version: 1\nguards: {repetition: off}\n").unwrap();
     until(&visitor, "/", |body| body.contains(ALARM));
