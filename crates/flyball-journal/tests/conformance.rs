@@ -44,6 +44,8 @@ conformance!(
     a_lost_lease_is_told_to_the_worker,
     a_session_may_be_leased_before_its_first_event,
     an_id_is_answered_as_it_was_however_long_ago,
+    an_id_is_known_at_every_distance,
+    an_id_is_known_behind_a_long_batch,
     an_id_with_another_body_is_a_conflict,
     an_open_call_asked_again_gets_its_stored_verdict,
     since_gives_every_event_once_and_in_order,

@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::draft::{Draft, Drafts, Rules};
-use super::fold::{has_parent, root_of};
+use super::fold::{REMEMBERED, has_parent, root_of};
 use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
@@ -10,7 +10,6 @@ use crate::journal::{Appended, Unit};
 use crate::lookup::Lookup;
 use crate::probe::Point;
 use flyball::Decision;
-use flyball::limits::ANSWERS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -30,9 +29,8 @@ const GATHER: Duration = Duration::from_micros(300);
 
 /// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
 const WARM: u64 = 3;
-/// The most events without a snapshot. A session remembers its last ids itself, and more than these; the store has
-/// those that a snapshot covers.
-const LONGEST_TAIL: u64 = ANSWERS as u64 * 3 / 4;
+/// The most events without a snapshot: whoever takes the session up has to fold them again.
+const LONGEST_TAIL: u64 = 96;
 
 /// What is being put together for one append.
 #[derive(Default)]
@@ -343,7 +341,7 @@ impl Recorder {
     /// The drafts as units: sessions of one family are stored together or not at all.
     fn units(&self, cache: &Cache, drafts: Vec<Draft>) -> Result<Vec<Unit>, StoreError> {
         let cold = self.options.snapshot_every;
-        let warm = cold.saturating_mul(WARM).min(LONGEST_TAIL);
+        let warm = cold.saturating_mul(WARM).min(LONGEST_TAIL).max(cold);
         let mut units: Vec<Unit> = Vec::with_capacity(drafts.len());
         let mut families: Lookup<usize> = Lookup::default();
         let alone = drafts.iter().all(|draft| !has_parent(cache, draft.session()));
@@ -353,7 +351,13 @@ impl Recorder {
                 return Err(StoreError::corrupt(format!("session '{name}' has no state")));
             };
             let root = if alone { String::new() } else { root_of(cache, name) };
-            let every = if cache.is_warm(name) { warm.max(cold) } else { cold };
+            let every = match (cache.is_warm(name), cache.follows(name)) {
+                (false, _) => cold,
+                (true, true) => warm,
+                // Its older ids are only in the store: new ones are told from them quickly as long as the session
+                // itself knows all that no snapshot covers.
+                (true, false) => warm.min(REMEMBERED),
+            };
             let rules = Rules { every, digest: &self.digest };
             let change = draft.finish(session.state(), session.policy(), &rules)?;
             match families.get(&root).and_then(|place| units.get_mut(*place)) {

@@ -48,6 +48,11 @@ impl Cache {
         self.kept.entry(name).seen.get_or_insert_with(Seen::default);
     }
 
+    /// Whether a session was followed from its first event.
+    pub(super) fn follows(&self, name: &str) -> bool {
+        self.kept.get(name).is_some_and(|kept| kept.seen.is_some())
+    }
+
     /// Whether an id is surely new in its session.
     pub(super) fn is_new(&self, name: &str, id: &str) -> bool {
         self.kept.get(name).and_then(|kept| kept.seen.as_ref()).is_some_and(|seen| seen.lacks(id))

@@ -11,6 +11,9 @@ use flyball::limits::{ANSWERS, TREE_DEPTH};
 use flyball::{Code, Decision, Error, Event, Kind, Usage};
 use std::hash::{BuildHasher, RandomState};
 
+/// So many of its last events a session knows by itself: it keeps their ids, and some of them under a call as well.
+pub(super) const REMEMBERED: u64 = ANSWERS as u64 / 2;
+
 impl Recorder {
     /// Folds one event into its session.
     pub(super) fn take(
@@ -48,12 +51,20 @@ impl Recorder {
 
     /// The answer that an id got long ago; recent ones are remembered by the session itself.
     fn known(&self, cache: &mut Cache, event: &Event) -> Result<Option<Decision>, Refusal> {
+        let name = &event.session;
         let Some(id) = &event.id else { return Ok(None) };
-        let long = cache.head(&event.session).is_some_and(|head| head.seq > ANSWERS as u64 / 2);
-        if !long || cache.is_new(&event.session, &id.id) {
+        // Counted with the events of this batch: they push others out of the session's memory before they are stored.
+        let now = cache.sessions.get(name).map_or(0, |session| session.state().seq());
+        if now <= REMEMBERED || cache.is_new(name, &id.id) {
             return Ok(None);
         }
-        let Some(found) = self.journal.find_covered(&event.session, &id.id)? else { return Ok(None) };
+        let Some(snapshot) = cache.head(name).map(|head| head.snapshot) else { return Ok(None) };
+        let found = if now.saturating_sub(snapshot) <= REMEMBERED {
+            self.journal.find_covered(name, &id.id)?
+        } else {
+            self.journal.find(name, &id.id)?
+        };
+        let Some(found) = found else { return Ok(None) };
         if found.body != id.body.number() {
             return Err(conflict(found.seq).into());
         }

@@ -37,6 +37,45 @@ pub(crate) fn an_id_is_answered_as_it_was_however_long_ago(place: &dyn Place) {
     assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 300, "nothing was counted twice");
 }
 
+/// Requests alone: each has an id and a call, and a session remembers it under both.
+fn requests(count: u64) -> Vec<String> {
+    (0..count).map(|number| call("s", number, &format!("ls {number}"))[0].clone()).collect()
+}
+
+pub(crate) fn an_id_is_known_at_every_distance(place: &dyn Place) {
+    let lines = requests(240);
+    let follows = recorder(place.open());
+    let mut answers: Vec<Decision> = Vec::new();
+    for (now, line) in lines.iter().enumerate() {
+        answers.push(follows.submit(event(line)).unwrap());
+        for distance in [1, 31, 33, 63, 64, 65, 66, 80, 95, 96, 97, 127, 128, 129, 200] {
+            let Some(then) = now.checked_sub(distance) else { continue };
+            assert_eq!(
+                follows.submit(event(&lines[then])).unwrap(),
+                answers[then],
+                "{distance} before {now}"
+            );
+            if now % 9 == 0 {
+                // One who has just come asks the same.
+                let comes = recorder(place.open()).submit(event(&lines[then])).unwrap();
+                assert_eq!(comes, answers[then], "{distance} before {now}, after a restart");
+            }
+        }
+    }
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 240, "nothing was counted twice");
+}
+
+pub(crate) fn an_id_is_known_behind_a_long_batch(place: &dyn Place) {
+    let mut lines = requests(240);
+    let follows = recorder(place.open());
+    let first: Vec<Decision> = lines.drain(..40).map(|line| follows.submit(event(&line)).unwrap()).collect();
+    lines.extend(requests(40));
+    let answers = follows.submit_all(lines.iter().map(|line| event(line)).collect());
+    let again: Vec<Decision> = answers.into_iter().skip(200).map(Result::unwrap).collect();
+    assert_eq!(again, first);
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 240, "nothing was counted twice");
+}
+
 pub(crate) fn an_id_with_another_body_is_a_conflict(place: &dyn Place) {
     for number in 0..100 {
         call("s", number, &format!("ls {number}")).iter().for_each(|line| {
