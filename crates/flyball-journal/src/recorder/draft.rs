@@ -9,6 +9,7 @@ use flyball::policy::Policy;
 use flyball::{Decision, Kind, State, Waiting};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A change in the making.
 #[derive(Debug)]
@@ -76,6 +77,16 @@ impl Drafts {
 pub(super) struct Rules<'a> {
     pub(super) every: u64,
     pub(super) digest: &'a str,
+}
+
+impl Rules<'_> {
+    /// Whether it is time for a snapshot, after so many events at the latest. Each session has a moment of its own, told
+    /// by its name: many that began together would otherwise all be snapshotted in the same commit.
+    fn is_due(&self, session: &str, before: u64, now: u64) -> bool {
+        let every = self.every.max(1);
+        let own = xxh3_64(session.as_bytes()) % every;
+        (now + own) / every > (before + own) / every
+    }
 }
 
 impl Draft {
@@ -160,7 +171,7 @@ impl Draft {
         };
         let partial = self.records.iter().any(|record| !record.whole);
         let other_rules = self.before.policy != rules.digest && !self.new && self.before.seq > 0;
-        let due = self.seq.saturating_sub(self.before.snapshot) >= rules.every;
+        let due = rules.is_due(&self.before.session, self.before.snapshot, self.seq);
         let wanted = partial || other_rules || due || self.drawn || state.parent().is_some();
         let snapshot = if wanted {
             let encoded = state.encode();
@@ -239,5 +250,39 @@ fn glance(state: &State, policy: &Policy) -> Glance {
         stopped_by: standing.stopped_by.map(|(guard, message)| format!("{guard}: {message}")),
         label: standing.labelled.then(|| policy.hitl_label()),
         parent: state.parent().map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events after which a session is snapshotted, out of the first thousand.
+    fn moments(session: &str, every: u64) -> Vec<u64> {
+        let rules = Rules { every, digest: "" };
+        let mut last = 0;
+        (1..=1_000)
+            .filter(|now| {
+                let due = rules.is_due(session, last, *now);
+                last = if due { *now } else { last };
+                due
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_snapshot_comes_after_so_many_events_at_the_latest() {
+        for every in [0, 1, 32, 96] {
+            let all = moments("a session", every);
+            assert!(all.first().is_some_and(|first| *first <= every.max(1)), "{every}: {all:?}");
+            assert!(all.windows(2).all(|pair| pair[1] - pair[0] == every.max(1)), "{every}: {all:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_that_begin_together_are_not_snapshotted_together() {
+        let firsts: Vec<u64> = (0..64).map(|number| moments(&format!("client-{number}"), 96)[0]).collect();
+        let most = firsts.iter().map(|first| firsts.iter().filter(|other| *other == first).count()).max();
+        assert!(most <= Some(6), "{firsts:?}");
     }
 }
