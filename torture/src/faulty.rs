@@ -2,13 +2,14 @@
 
 use flyball_journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Head, If, Journal, Lease, Loaded,
-    Note, PendingRow, Pruned, Record, Result, Settled, Shelf, StoreError, Trouble, Turn, Unit, Which,
+    Note, PendingRow, Pruned, Record, Result, Settled, Shelf, Sighting, StoreError, Trouble, Turn, Unit,
+    Which,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every method that can fail.
-pub(crate) const METHODS: [&str; 28] = [
+pub(crate) const METHODS: [&str; 29] = [
     "turn",
     "load",
     "append",
@@ -18,6 +19,7 @@ pub(crate) const METHODS: [&str; 28] = [
     "keep_policy",
     "policy",
     "since",
+    "sightings",
     "lease",
     "renew",
     "free",
@@ -210,6 +212,10 @@ impl Journal for Faulty {
 
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
         self.run("since", |inner| inner.since(after, limit))
+    }
+
+    fn sightings(&self, after: Cursor, limit: usize) -> Result<Vec<Sighting>> {
+        self.run("sightings", |inner| inner.sightings(after, limit))
     }
 
     fn lease(&self, session: &str, holder: &str, ttl_ms: u64) -> Result<Option<Lease>> {

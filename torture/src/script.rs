@@ -207,7 +207,12 @@ fn follow(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
             told.followed.sort_by(|one, other| one.0.cmp(&other.0));
             return Ok(());
         };
+        let sighted = again("sightings", || store.sightings(cursor, entries.len()))?;
         cursor = last.cursor;
+        let alike = sighted.iter().map(|sighted| (&sighted.session, sighted.seq));
+        if !alike.eq(entries.iter().map(|entry| (&entry.session, entry.record.seq))) {
+            return Err(format!("{sighted:?} is not what was read: {entries:?}"));
+        }
         told.followed.extend(entries.iter().map(|entry| (entry.session.clone(), entry.record.seq)));
     }
 }

@@ -12,6 +12,7 @@ mod fuzz;
 mod outside;
 mod postgres;
 mod run;
+mod standalone;
 mod test;
 mod tools;
 mod torture;
@@ -24,6 +25,7 @@ usage: cargo xtask TASK
 
   test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
                     --long: 100,000 random histories for the tests of determinism
+  static            the command linked statically, in target/static/release: it needs no library and starts faster
   bench             instructions per pair of events, counted by callgrind
   bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
   bench hook        what a cold hook call costs, beside a bare program that commits one row to the same file
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         },
         "fuzz" => fuzz::run(rest),
         "torture" => torture::run(rest),
+        "static" => standalone::run(rest),
         "bless" => bless::run(rest),
         "screenshots" => browser::pictures(rest),
         "help" | "--help" | "-h" => {

@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say, target};
-use crate::{browser, fuzz, outside, postgres, tools, torture};
+use crate::{browser, fuzz, outside, postgres, standalone, tools, torture};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -103,6 +103,8 @@ fn all(long: bool) -> Tally {
             Ok(done) => tally.step("pages in a browser", done),
             Err(why) => tally.skip(format!("pages in a browser: {why}")),
         }
+        // The last one: it leaves another program where cargo puts the usual one.
+        tally.step("linked statically", standalone::check());
     }
     tally
 }

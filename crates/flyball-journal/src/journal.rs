@@ -73,6 +73,17 @@ pub struct Entry {
     pub record: Record,
 }
 
+/// That an event of the store is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// Where it stands; read on from here.
+    pub cursor: Cursor,
+    /// Its session.
+    pub session: String,
+    /// Its number in the session.
+    pub seq: u64,
+}
+
 /// The right to work on a session for a while. Appends carry its epoch; an older epoch is refused by the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -265,6 +276,18 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// If they cannot be read.
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>>;
+
+    /// As [`Journal::since`], but only which events there are: for somebody who has most of them in memory. They are
+    /// committed; a power loss may still take the last of them back.
+    ///
+    /// # Errors
+    /// As [`Journal::since`].
+    fn sightings(&self, after: Cursor, limit: usize) -> Result<Vec<Sighting>> {
+        let entries = self.since(after, limit)?.into_iter();
+        Ok(entries
+            .map(|Entry { cursor, session, record }| Sighting { cursor, session, seq: record.seq })
+            .collect())
+    }
 
     /// The place of the newest event that [`Journal::since`] would give: whoever reads on from here gets what comes
     /// from now on. Engines know a shorter way than to read everything.

@@ -24,7 +24,7 @@ pub use error::{StoreError, Trouble};
 pub use incoming::{Door, Incoming};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
 pub use memory::Memory;
 pub use payload::shortened;

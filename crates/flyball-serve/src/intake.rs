@@ -5,6 +5,7 @@
 
 use crate::problem::Problem;
 use crate::signals::Signals;
+use crate::signals::recent::Recent;
 use flyball_journal::{Answer, Incoming, Recorder};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 const TOGETHER: usize = 256;
 /// How many threads commit, where more than one may write at a time.
 const COMMITTERS: usize = 8;
-/// How many where only one may: one group is decided upon, one is written, and one waits for the disk.
+/// How many where only one may, at most: one group is decided upon, one is written, and one waits for the disk.
 const IN_TURN: usize = 3;
 
 /// Events of one request, and who waits for the answers.
@@ -35,6 +36,7 @@ pub(crate) struct Intake {
     signals: Arc<Signals>,
     /// Grows with every commit, so that others may look for what is new.
     stirred: Arc<watch::Sender<u64>>,
+    recent: Arc<Recent>,
 }
 
 /// The threads that commit; they end when the line is closed and empty.
@@ -57,14 +59,16 @@ impl Intake {
         let (line, waiting) = mpsc::unbounded_channel();
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         let stirred = Arc::new(watch::Sender::new(0));
-        let count = if recorder.journal().has_one_writer() { IN_TURN } else { COMMITTERS };
+        let count = if recorder.journal().has_one_writer() { in_turn() } else { COMMITTERS };
+        let recent = Arc::new(Recent::default());
         let threads = (0..count).map(|_| {
-            let (recorder, waiting, stirred) =
-                (Arc::clone(recorder), Arc::clone(&waiting), Arc::clone(&stirred));
-            std::thread::spawn(move || commit(&recorder, &waiting, &stirred))
+            let (recorder, waiting) = (Arc::clone(recorder), Arc::clone(&waiting));
+            let (stirred, recent) = (Arc::clone(&stirred), Arc::clone(&recent));
+            std::thread::spawn(move || commit(&recorder, &waiting, &stirred, &recent))
         });
         let committers = Committers(threads.collect());
-        let intake = Intake { line, places: Arc::new(Semaphore::new(length)), length, signals, stirred };
+        let intake =
+            Intake { line, places: Arc::new(Semaphore::new(length)), length, signals, stirred, recent };
         (intake, committers)
     }
 
@@ -76,6 +80,11 @@ impl Intake {
     /// Whether something was committed since somebody looked; other processes are not noticed.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.stirred.subscribe()
+    }
+
+    /// What was decided here a moment ago.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.recent
     }
 
     /// How many events wait at the moment.
@@ -125,11 +134,19 @@ impl Intake {
     }
 }
 
+/// How many commit where only one may write. Where there are few processors those who ask need them, and more threads
+/// would only make smaller groups.
+fn in_turn() -> usize {
+    let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
+    others.clamp(1, IN_TURN)
+}
+
 /// Commits for everybody who waits, until the line is closed.
 fn commit(
     recorder: &Recorder,
     line: &tokio::sync::Mutex<mpsc::UnboundedReceiver<Waiting>>,
     stirred: &watch::Sender<u64>,
+    recent: &Recent,
 ) {
     loop {
         let mut group = Vec::new();
@@ -147,7 +164,13 @@ fn commit(
         }
         let counts: Vec<usize> = group.iter().map(|waiting| waiting.events.len()).collect();
         let events = group.iter_mut().flat_map(|waiting| std::mem::take(&mut waiting.events)).collect();
-        let mut answers = recorder.submit_all(events).into_iter();
+        let (answers, events): (Vec<_>, Vec<_>) = recorder.submit_and_return(events).into_iter().unzip();
+        let decided = answers.iter().zip(events).filter_map(|(answer, incoming)| {
+            let (decision, incoming) = (answer.as_ref().ok()?, incoming?);
+            Some((incoming.event, decision.clone(), incoming.text.len()))
+        });
+        recent.put(decided);
+        let mut answers = answers.into_iter();
         for (Waiting { answers: caller, places, .. }, count) in group.into_iter().zip(counts) {
             let own = answers.by_ref().take(count).collect();
             // First: whoever is answered and comes again at once must find their old places free.

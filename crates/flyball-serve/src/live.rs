@@ -5,7 +5,7 @@
 
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::signals::tally::Tally;
+use crate::signals::tally::{self, Tally};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use flyball_journal::{Cursor, Desk, Entry, StoreError};
@@ -23,6 +23,8 @@ const BREATH: Duration = Duration::from_millis(50);
 const LATER: Duration = Duration::from_secs(1);
 /// How many events are read at once.
 const PORTION: usize = 256;
+/// How many are looked for at once, if they are likely to be in memory.
+const SIGHTED: usize = 1_024;
 /// How many events a listener that is behind reads at once.
 const OWN_PORTION: usize = 32;
 /// How many bytes of them it holds at once; the rest is read again when these have gone.
@@ -77,9 +79,13 @@ impl Live {
         LISTENERS.saturating_sub(self.seats.available_permits())
     }
 
-    fn publish(&self, from: Cursor, entries: &[Entry]) {
-        let Some(to) = entries.last().map(|entry| entry.cursor) else { return };
-        if self.news.receiver_count() == 0 {
+    /// Whether nobody listens.
+    fn is_alone(&self) -> bool {
+        self.news.receiver_count() == 0
+    }
+
+    fn publish(&self, (from, to): (Cursor, Cursor), entries: &[Entry]) {
+        if self.is_alone() {
             return;
         }
         let bytes: usize =
@@ -102,15 +108,22 @@ pub(crate) async fn follow(office: Shared) {
     };
     office.live.tally.begin(place);
     tokio::spawn(catch_up(Arc::clone(&office)));
+    // Whether the next event is likely to be in memory.
+    let mut in_memory = true;
     loop {
-        match read(&office, move |desk| desk.since(place, PORTION)).await {
-            Ok(entries) => {
-                let from = place;
-                place = entries.last().map_or(place, |last| last.cursor);
-                office.live.tally.next(from, &entries);
-                office.live.publish(from, &entries);
-                if entries.len() < PORTION {
+        let step = if in_memory && office.live.is_alone() {
+            sight(&office, place).await
+        } else {
+            read_on(&office, place).await
+        };
+        match step {
+            Ok(step) => {
+                in_memory = step.to > place || step.all;
+                place = step.to;
+                if step.all || !in_memory {
                     tokio::time::sleep(BREATH).await;
+                }
+                if step.all {
                     // If the line is closed we are about to be stopped.
                     let _ = tokio::time::timeout(GLANCE, stirred.changed()).await;
                 }
@@ -121,6 +134,39 @@ pub(crate) async fn follow(office: Shared) {
             }
         }
     }
+}
+
+/// How far the reader of the store has come.
+struct Step {
+    to: Cursor,
+    /// That was all there is.
+    all: bool,
+}
+
+/// Counts what was decided here, which is in memory: up to the first event that is not.
+async fn sight(office: &Shared, from: Cursor) -> Result<Step, StoreError> {
+    let sighted = read(office, move |desk| desk.sightings(from, SIGHTED)).await?;
+    let known = office.intake.recent().take_first(&sighted);
+    let Some(last) = known.len().checked_sub(1).and_then(|last| sighted.get(last)) else {
+        return Ok(Step { to: from, all: sighted.is_empty() });
+    };
+    office.live.tally.next((from, last.cursor), &known);
+    Ok(Step { to: last.cursor, all: known.len() < SIGHTED })
+}
+
+/// Reads what is new, counts it, and hands it to those who listen.
+async fn read_on(office: &Shared, from: Cursor) -> Result<Step, StoreError> {
+    let entries = read(office, move |desk| desk.since(from, PORTION)).await?;
+    let all = entries.len() < PORTION;
+    let Some(to) = entries.last().map(|last| last.cursor) else { return Ok(Step { to: from, all }) };
+    let known = |entry: &Entry| {
+        let recent = office.intake.recent().take(&entry.session, entry.record.seq);
+        recent.or_else(|| tally::read(entry))
+    };
+    let known: Vec<_> = entries.iter().filter_map(known).collect();
+    office.live.tally.next((from, to), &known);
+    office.live.publish((from, to), &entries);
+    Ok(Step { to, all })
 }
 
 /// Counts what was stored before the server was started, until it meets the reader of what is new.

@@ -184,11 +184,16 @@ impl Office {
             return Ok(self.door.read(text, (self.clock)())?);
         };
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-        let ours: Vec<String> = fields
-            .iter()
-            .map(|(name, value)| format!("{}:{}", Value::from(*name), Value::from(*value)))
-            .collect();
-        let whole = format!("{{{}{comma}{rest}", ours.join(","));
+        let mut whole = String::with_capacity(text.len() + 64 * fields.len());
+        whole.push('{');
+        for (place, (name, value)) in fields.iter().enumerate() {
+            whole.push_str(if place == 0 { "" } else { "," });
+            write_text(&mut whole, name);
+            whole.push(':');
+            write_text(&mut whole, value);
+        }
+        whole.push_str(comma);
+        whole.push_str(rest);
         Ok(self.door.read(&whole, (self.clock)())?)
     }
 
@@ -236,5 +241,30 @@ impl Office {
         self.signals.decided(began.elapsed(), &[Ok(decision.clone())]);
         self.intake.stir();
         Ok(decision)
+    }
+}
+
+/// Writes a text as JSON.
+fn write_text(out: &mut String, text: &str) {
+    let plain = text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'));
+    if plain {
+        out.extend(["\"", text, "\""]);
+    } else {
+        out.push_str(&Value::from(text).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_as_json_writes_it() {
+        for text in ["", "a name", "é 日本", "a \"quote\"", "back\\slash", "line\nend", "\u{0}\u{1f} \u{7f}"]
+        {
+            let mut out = String::new();
+            write_text(&mut out, text);
+            assert_eq!(out, Value::from(text).to_string());
+        }
     }
 }

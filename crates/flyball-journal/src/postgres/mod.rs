@@ -18,7 +18,7 @@ mod writes;
 
 use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
 use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
@@ -118,6 +118,10 @@ impl Journal for Postgres {
 
     fn since(&self, after: Cursor, limit: usize) -> Result<Vec<Entry>> {
         work::since(&self.link, after, limit)
+    }
+
+    fn sightings(&self, after: Cursor, limit: usize) -> Result<Vec<Sighting>> {
+        work::sightings(&self.link, after, limit)
     }
 
     fn newest(&self) -> Result<Cursor> {

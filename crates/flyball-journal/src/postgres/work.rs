@@ -5,7 +5,7 @@ use super::load::limit;
 use super::rows::{self, Fields, at_most, bits, clock, stored};
 use super::trouble::Fault;
 use crate::error::StoreError;
-use crate::journal::{Cursor, Entry, Errand, Lease, Result, Settled};
+use crate::journal::{Cursor, Entry, Errand, Lease, Result, Settled, Sighting};
 use crate::record::Head;
 
 /// A new session starts with a head of its own. One that is held by somebody else is left alone; the holder of a
@@ -59,6 +59,9 @@ const SINCE: &str = concat!(
     " FROM flyball_events e WHERE (e.tx, e.pos) > ($1::text::xid8, $2::bigint) \
      AND e.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.tx, e.pos LIMIT $3"
 );
+const SIGHTINGS: &str = "SELECT e.tx::text, e.pos, e.session, e.seq FROM flyball_events e \
+     WHERE (e.tx, e.pos) > ($1::text::xid8, $2::bigint) AND e.tx < pg_snapshot_xmin(pg_current_snapshot()) \
+     ORDER BY e.tx, e.pos LIMIT $3";
 const NEWEST: &str = "SELECT e.tx::text, e.pos FROM flyball_events e \
      WHERE e.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.tx DESC, e.pos DESC LIMIT 1";
 const NOW: &str = concat!("SELECT ", clock!());
@@ -141,20 +144,39 @@ pub(super) fn settle(link: &Link, key: &str, how: &Settled) -> Result<()> {
 
 /// The events of all sessions after a place.
 pub(super) fn since(link: &Link, after: Cursor, number: usize) -> Result<Vec<Entry>> {
+    later(link, SINCE, (after, number), |cursor, session, fields| {
+        let record = rows::record(&session, fields)?;
+        Ok(Entry { cursor, session, record })
+    })
+}
+
+/// Which events of all sessions there are after a place.
+pub(super) fn sightings(link: &Link, after: Cursor, number: usize) -> Result<Vec<Sighting>> {
+    later(link, SIGHTINGS, (after, number), |cursor, session, fields| {
+        Ok(Sighting { cursor, session, seq: fields.number()? })
+    })
+}
+
+/// What a statement finds of the events after a place, at most so many.
+fn later<T>(
+    link: &Link,
+    statement: &str,
+    (after, number): (Cursor, usize),
+    read: impl Fn(Cursor, String, &mut Fields<'_>) -> std::result::Result<T, Fault>,
+) -> Result<Vec<T>> {
     link.read(async |client| {
-        let statement = client.prepare_cached(SINCE).await?;
+        let statement = client.prepare_cached(statement).await?;
         let transaction = after.transaction.to_string();
         let rows =
             client.query(&statement, &[&transaction, &at_most(after.position), &limit(number)]).await?;
-        let mut entries = Vec::with_capacity(rows.len());
+        let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             let mut fields = Fields::new(row);
             let cursor = cursor(&mut fields)?;
             let session = fields.text()?;
-            let record = rows::record(&session, &mut fields)?;
-            entries.push(Entry { cursor, session, record });
+            found.push(read(cursor, session, &mut fields)?);
         }
-        Ok(entries)
+        Ok(found)
     })
 }
 

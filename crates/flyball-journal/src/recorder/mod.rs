@@ -187,16 +187,21 @@ impl Recorder {
         let batch = Arc::clone(&queue.batch);
         if queue.leading {
             drop(queue);
-            return self.follow(&batch, place);
+            return self.follow(&batch, place).0;
         }
         queue.leading = true;
         drop(queue);
         self.lead();
-        taken(&batch, place)
+        taken(&batch, place).0
     }
 
     /// Decides upon several events, in order, in one commit.
     pub fn submit_all(&self, events: Vec<Incoming>) -> Vec<Answer> {
+        self.submit_and_return(events).into_iter().map(|(answer, _)| answer).collect()
+    }
+
+    /// As [`Recorder::submit_all`], and gives the events back: somebody may still have a use for them.
+    pub fn submit_and_return(&self, events: Vec<Incoming>) -> Vec<(Answer, Option<Incoming>)> {
         let (places, batch, leads) = {
             let mut queue = lock(&self.queue);
             let first = queue.events.len();
@@ -212,7 +217,7 @@ impl Recorder {
         places.map(|place| if leads { taken(&batch, place) } else { self.follow(&batch, place) }).collect()
     }
 
-    fn follow(&self, batch: &Arc<Batch>, place: usize) -> Answer {
+    fn follow(&self, batch: &Arc<Batch>, place: usize) -> (Answer, Option<Incoming>) {
         let mut progress = lock(&batch.progress);
         loop {
             if progress.served.is_some() {
@@ -312,12 +317,14 @@ fn digest(policy: &str) -> String {
     digest.as_str().get(..32).unwrap_or_default().to_owned()
 }
 
-/// The answer at a place of a batch that is over.
-fn taken(batch: &Batch, place: usize) -> Answer {
+/// The answer at a place of a batch that is over, and the event.
+fn taken(batch: &Batch, place: usize) -> (Answer, Option<Incoming>) {
     let served =
         lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)).and_then(Option::take);
-    served.and_then(|(answer, _)| answer).unwrap_or_else(|| {
+    let (answer, event) = served.map_or((None, None), |(answer, event)| (answer, Some(event)));
+    let answer = answer.unwrap_or_else(|| {
         // Only if whoever led the batch has panicked: nobody knows what became of it.
         Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
-    })
+    });
+    (answer, event)
 }

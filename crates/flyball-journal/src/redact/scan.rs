@@ -102,9 +102,8 @@ impl Scanner {
     /// The groups of which an anchor may begin with these bytes.
     #[inline]
     fn groups_of(&self, bytes: [&u8; KNOWN]) -> u64 {
-        let [first, second, third, fourth] = &self.tables;
-        let [a, b, c, d] = bytes.map(|byte| usize::from(*byte));
-        first[a] & second[b] & third[c] & fourth[d]
+        let ([first, second, third, fourth], [a, b, c, d]) = (&self.tables, bytes);
+        first[usize::from(*a)] & second[usize::from(*b)] & third[usize::from(*c)] & fourth[usize::from(*d)]
     }
 
     fn compare(&self, bytes: &[u8], start: usize) -> Option<Hit> {

@@ -3,7 +3,7 @@
 use super::Fault;
 use super::numbers::{Numbers, Place};
 use super::rows::{self, HEAD, PENDING, RECORD, read, stored};
-use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow};
+use crate::journal::{Answered, Cursor, Entry, Handles, PendingRow, Sighting};
 use crate::record::{Head, Loaded, Record, state_sum};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -263,5 +263,15 @@ pub(super) fn since(sql: &Connection, after: Cursor, limit: usize) -> Outcome<Ve
         let session: String = row.get(16)?;
         let cursor = Cursor { transaction: 0, position: read(row.get(15)?) };
         Ok(Entry { cursor, record: rows::record(row, &session)?, session })
+    })
+}
+
+/// Which events of all sessions there are after a place.
+pub(super) fn sightings(sql: &Connection, after: Cursor, limit: usize) -> Outcome<Vec<Sighting>> {
+    let query = "SELECT e.pos, e.seq, s.session FROM flyball_events e JOIN flyball_sessions s ON s.no = e.no
+         WHERE e.pos > ?1 ORDER BY e.pos LIMIT ?2";
+    all(sql, query, params![stored(after.position), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        let cursor = Cursor { transaction: 0, position: read(row.get(0)?) };
+        Ok(Sighting { cursor, seq: read(row.get(1)?), session: row.get(2)? })
     })
 }

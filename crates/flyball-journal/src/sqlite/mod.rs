@@ -21,7 +21,7 @@ mod work;
 use crate::error::{StoreError, Trouble};
 use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
 use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
@@ -360,6 +360,10 @@ impl Journal for Sqlite {
             self.harden_log()?;
         }
         Ok(found)
+    }
+
+    fn sightings(&self, after: Cursor, limit: usize) -> Result<Vec<Sighting>> {
+        self.look(|sql| load::sightings(sql, after, limit))
     }
 
     fn newest(&self) -> Result<Cursor> {

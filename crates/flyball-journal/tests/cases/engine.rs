@@ -3,7 +3,8 @@
 use crate::kit::Place;
 use flyball::{Status, Verdict};
 use flyball_journal::{
-    Appended, Change, Cursor, Errand, ErrandState, Head, LabelChange, Record, RowChange, Unit,
+    Appended, Change, Cursor, Entry, Errand, ErrandState, Head, LabelChange, Record, RowChange, Sighting,
+    Unit,
 };
 
 /// A change that adds one event to a session.
@@ -182,6 +183,12 @@ pub(crate) fn since_gives_every_event_once_and_in_order(place: &dyn Place) {
         let entries = store.since(cursor, 7).unwrap();
         let Some(last) = entries.last() else { continue };
         assert!(entries.len() <= 7 && last.cursor > cursor);
+        let sighted: Vec<_> = store.sightings(cursor, entries.len()).unwrap();
+        let alike = |(entry, sighted): (&Entry, &Sighting)| {
+            (entry.cursor, &entry.session, entry.record.seq)
+                == (sighted.cursor, &sighted.session, sighted.seq)
+        };
+        assert!(sighted.len() == entries.len() && entries.iter().zip(&sighted).all(alike));
         cursor = last.cursor;
         seen.extend(entries.into_iter().map(|entry| (entry.session, entry.record.seq)));
     }

@@ -4,16 +4,17 @@ use super::links::encoded;
 use super::shell::{Frame, Place, page};
 use crate::problem::Problem;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
+use std::sync::LazyLock;
 
 /// Only what comes from this server may run, look or be asked; nothing inline; nobody may frame us.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Adds the headers that are not there yet.
-pub(crate) fn dressed(mut response: Response) -> Response {
+/// What an answer carries that says nothing else. Made once: every answer begins with a copy of it.
+static DRESS: LazyLock<HeaderMap> = LazyLock::new(|| {
     let all = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -24,9 +25,22 @@ pub(crate) fn dressed(mut response: Response) -> Response {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    response.headers_mut().reserve(all.len());
-    for (name, value) in all {
-        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    all.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+});
+
+/// Adds the headers that are not there yet.
+pub(crate) fn dressed(mut response: Response) -> Response {
+    let own = std::mem::replace(response.headers_mut(), DRESS.clone());
+    let headers = response.headers_mut();
+    let mut last = None;
+    for (name, value) in own {
+        // A header with several values names itself once.
+        if let Some(name) = name {
+            headers.insert(name.clone(), value);
+            last = Some(name);
+        } else if let Some(name) = &last {
+            headers.append(name, value);
+        }
     }
     response
 }
@@ -81,5 +95,29 @@ impl<P: Into<Problem>> From<P> for Trouble {
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         told(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_keeps_what_it_says_itself_and_gets_the_rest() {
+        let mut plain = Response::new(axum::body::Body::empty());
+        plain.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
+        for cookie in ["a=1", "b=2"] {
+            plain.headers_mut().append(header::SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        plain.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        let response = dressed(plain);
+        let all = |name: HeaderName| -> Vec<&str> {
+            response.headers().get_all(name).iter().filter_map(|value| value.to_str().ok()).collect()
+        };
+        assert_eq!(all(header::CACHE_CONTROL), ["max-age=60"]);
+        assert_eq!(all(header::SET_COOKIE), ["a=1", "b=2"]);
+        assert_eq!(all(header::CONTENT_TYPE), ["text/plain"]);
+        assert_eq!(all(header::CONTENT_SECURITY_POLICY), [POLICY]);
+        assert_eq!(response.headers().len(), 10);
     }
 }

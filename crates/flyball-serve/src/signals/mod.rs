@@ -5,6 +5,7 @@ pub(crate) mod health;
 pub(crate) mod log;
 mod meters;
 mod page;
+pub(crate) mod recent;
 pub(crate) mod tally;
 pub(crate) mod watch;
 

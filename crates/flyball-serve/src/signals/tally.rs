@@ -33,16 +33,14 @@ impl Tally {
         counted.begun = true;
     }
 
-    /// Events that are new, read from a place on.
-    pub(crate) fn next(&self, from: Cursor, entries: &[Entry]) {
-        let Some(last) = entries.last() else { return };
-        let read: Vec<_> = entries.iter().filter_map(read).collect();
+    /// Events that are new, from one place to another.
+    pub(crate) fn next(&self, (from, to): (Cursor, Cursor), events: &[(Event, Decision)]) {
         let mut counted = self.lock();
-        counted.newest = last.cursor;
+        counted.newest = to;
         // Until everything before is counted, these too are left to whoever catches up: the order matters.
         if counted.place == from {
-            counted.place = last.cursor;
-            read.iter().for_each(|(event, decision)| counted.metrics.take(event, decision));
+            counted.place = to;
+            events.iter().for_each(|(event, decision)| counted.metrics.take(event, decision));
         }
     }
 
