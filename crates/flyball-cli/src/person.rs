@@ -19,12 +19,13 @@ struct Mark {
     who: &'static str,
 }
 
-const MARKS: [Mark; 8] = [
+const MARKS: [Mark; 9] = [
     Mark { variable: flyball_run::engine::RUN, host: None, who: "a run of Flyball" },
     Mark { variable: flyball_adapt::mcp::MARK, host: None, who: "a server behind `flyball mcp`" },
     Mark { variable: "CLAUDECODE", host: Some(Host::ClaudeCode), who: "Claude Code" },
     Mark { variable: "CODEX_SANDBOX", host: Some(Host::Codex), who: "Codex" },
     Mark { variable: "CODEX_THREAD_ID", host: Some(Host::Codex), who: "Codex" },
+    Mark { variable: "COPILOT_AGENT_SESSION_ID", host: Some(Host::Copilot), who: "Copilot CLI" },
     Mark { variable: "GEMINI_CLI", host: Some(Host::Gemini), who: "Gemini CLI" },
     Mark { variable: "CURSOR_AGENT", host: Some(Host::Cursor), who: "Cursor's agent" },
     Mark { variable: "OPENCODE", host: Some(Host::Opencode), who: "opencode" },
@@ -32,7 +33,7 @@ const MARKS: [Mark; 8] = [
 
 /// An error if an agent speaks for itself in a session.
 pub(crate) fn speaks(session: &str) -> Result<(), Failure> {
-    match started_by(|host| host.is_none_or(|host| session.starts_with(&format!("{}:", host.as_str())))) {
+    match started_by(|host| host.is_none_or(|host| host.owns(session))) {
         Some(who) => Err(refused(who)),
         None => Ok(()),
     }

@@ -54,7 +54,7 @@ pub use event::{
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{Ancestor, Family};
+pub use guards::{Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{LoopReport, Report, Standing, Waiting};

@@ -1,6 +1,7 @@
 //! The hosts: coding agents that call a program before and after what they do, and the events of each.
 
 use super::call::Moment;
+use super::name;
 use Moment::{AfterBatch, AfterTool, BeforeTool, Fact, Permission, Prompt, SessionStart, Stop};
 
 /// A coding agent with hooks.
@@ -87,6 +88,30 @@ impl Host {
     pub fn moment(self, event: &str) -> Moment {
         let found = self.events().iter().find(|(name, _)| *name == event);
         found.map_or(Moment::Unknown, |(_, moment)| *moment)
+    }
+
+    /// The name of a session of the host in the store.
+    #[must_use]
+    pub fn session(self, id: &str) -> String {
+        name::session(self, id, None)
+    }
+
+    /// Whether a session of the store is one of the host's.
+    #[must_use]
+    pub fn owns(self, session: &str) -> bool {
+        session.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with(':'))
+    }
+
+    /// The variable in which the host tells the commands that it runs the id of their session, as its hooks have it.
+    /// opencode is told by the plugin to set `FLYBALL_SESSION`; the others tell nothing.
+    #[must_use]
+    pub const fn session_variable(self) -> Option<&'static str> {
+        match self {
+            Host::ClaudeCode => Some("CLAUDE_CODE_SESSION_ID"),
+            Host::Codex => Some("CODEX_THREAD_ID"),
+            Host::Copilot => Some("COPILOT_AGENT_SESSION_ID"),
+            Host::Gemini | Host::Cursor | Host::Goose | Host::Opencode => None,
+        }
     }
 
     /// Whether a hook may make the host ask its user before a call. Where it may not, a call that needs a person is

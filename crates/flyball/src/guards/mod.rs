@@ -133,6 +133,9 @@ all_guards! {
     rule: rules::Rules,
 }
 
+/// The names of all guards, in the order in which they are asked.
+pub const GUARDS: &[&str] = Watch::NAMES;
+
 /// Which step of its own ladder a guard is on: after enough vetoes the next one is a halt.
 pub(crate) fn ladder(vetoes: u32, most: Option<u64>) -> crate::decision::Severity {
     match most {

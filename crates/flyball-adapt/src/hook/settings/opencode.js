@@ -78,6 +78,10 @@ export const Flyball = async ({ client, directory }) => {
   };
 
   return {
+    // What the agent runs in its shell can tell its session: `flyball tell`.
+    "shell.env": async (input, output) => {
+      if (input.sessionID && output.env) output.env.FLYBALL_SESSION = `opencode:${input.sessionID}`;
+    },
     "tool.execute.before": async (input, output) => {
       const answer = await ask("tool.execute.before", {
         ...about(input.sessionID),
