@@ -6,6 +6,7 @@ mod hook;
 mod proxy;
 mod run;
 mod serve;
+mod tell;
 
 pub(crate) use audit::Audit;
 pub(crate) use desk::{
@@ -17,6 +18,7 @@ pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};
+pub(crate) use tell::Tell;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flyball_adapt::source::Format;
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Audit(Audit),
     /// Read events on stdin and answer each with a decision on stdout: the pipe for any language.
     Observe(Observe),
+    /// Tell the session of a coding agent what its hook does not see: phases, progress, checks, operations.
+    Tell(Tell),
     /// Stand between an agent and its model: an endpoint that speaks the OpenAI and Anthropic APIs.
     Proxy(Proxy),
     /// Stand between an MCP client and an MCP server, and guard its tools.

@@ -47,6 +47,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Replay(args) => commands::replay::run(&args),
         Command::Audit(args) => commands::audit::run(&args),
         Command::Observe(args) => commands::observe::run(&args),
+        Command::Tell(args) => commands::tell::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::Mcp(args) => commands::mcp::run(&args),
         Command::Hook(args) => commands::hook::run(*args),

@@ -60,6 +60,14 @@ pub struct Call {
     pub unpaired: Option<String>,
 }
 
+impl Call {
+    /// The tool is one by which the agent asks its user something.
+    #[must_use]
+    pub fn is_question(&self) -> bool {
+        self.events.last().is_some_and(|event| event.get("type").is_some_and(|kind| kind == "question.asked"))
+    }
+}
+
 /// What was on stdin was not what the host sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Garbled {

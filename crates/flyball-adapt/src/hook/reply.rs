@@ -75,6 +75,8 @@ pub struct Outcome<'a> {
     pub state: Status,
     /// The policy says that this tool cannot be undone.
     pub destructive: bool,
+    /// Why the session waits for a release, if it does.
+    pub held: Option<&'a str>,
     /// What the model was to be told before the call and could not be.
     pub earlier: Option<&'a str>,
     /// How a command names the store, if it is not the project's own: ` --store sqlite:PATH`.
@@ -97,6 +99,10 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
         Moment::Prompt if halted => woken(call, outcome, strictest),
         Moment::SessionStart if halted => Reply { say: Say::Warn, ..halt(call, outcome, strictest) },
         _ if halted => halt(call, outcome, strictest),
+        Moment::Prompt if outcome.held.is_some() => {
+            let say = if call.origin == Origin::Human { Say::Warn } else { Say::Block };
+            Reply { say, ..refused(call, outcome, told) }
+        }
         Moment::AfterBatch | Moment::SessionStart => Reply::allow(),
         Moment::BeforeTool => before(call, outcome, verdict, told),
         Moment::Permission if outcome.destructive => ask(String::new()),
@@ -122,13 +128,14 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
 }
 
 fn before(call: &Call, outcome: &Outcome<'_>, verdict: Verdict, told: String) -> Reply {
-    if verdict == Verdict::Block {
+    if verdict == Verdict::Block || (outcome.held.is_some() && !call.is_question()) {
         return refused(call, outcome, told);
     }
+    let told = if told.is_empty() { limited(outcome.earlier.unwrap_or_default()) } else { told };
     if outcome.destructive && call.host.can_ask() {
         return ask(told);
     }
-    let say = if verdict == Verdict::Warn { Say::Warn } else { Say::Allow };
+    let say = if told.is_empty() { Say::Allow } else { Say::Warn };
     Reply { say, feedback: told, notice: None }
 }
 
@@ -153,8 +160,16 @@ fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
         }
         Status::Blocked => {
             let command = format!("flyball release {session} --why TEXT{store}");
-            let notice = Some(format!("Flyball waits for a person. To let the session go on: {command}"));
-            Reply { say: Say::Block, feedback: told, notice }
+            let why = outcome.held.map(|why| format!(" ({})", limited(why))).unwrap_or_default();
+            let notice =
+                Some(format!("Flyball waits for a person{why}. To let the session go on: {command}"));
+            let told = if told.is_empty() {
+                "The session waits until a person releases it. Stop here."
+            } else {
+                &told
+            };
+            let feedback = with_command(told, &format!(" A person can release it with `{command}`."));
+            Reply { say: Say::Block, feedback, notice }
         }
         _ => Reply { say: Say::Block, feedback: told, notice: None },
     }

@@ -39,8 +39,15 @@ fn decided(verdict: Verdict, state: Status) -> Decision {
 
 fn said(moment: Moment, origin: Origin, verdict: Verdict, state: Status) -> Reply {
     let decisions = [decided(verdict, state)];
-    let outcome =
-        Outcome { decisions: &decisions, state, destructive: false, earlier: None, store: " --store S" };
+    let held = (state == Status::Blocked).then_some("a phase was visited too often");
+    let outcome = Outcome {
+        decisions: &decisions,
+        state,
+        destructive: false,
+        held,
+        earlier: None,
+        store: " --store S",
+    };
     reply(&call(Host::Codex, moment, origin), &outcome)
 }
 
@@ -73,6 +80,30 @@ fn a_halted_session_refuses_schedulers_and_tells_people() {
     let scheduled = said(Moment::Prompt, Origin::Schedule, Verdict::Allow, Status::Halted);
     assert_eq!((human.say, scheduled.say), (Say::Warn, Say::Block));
     assert!(human.notice.unwrap().contains("flyball release"));
+}
+
+#[test]
+fn a_session_that_waits_for_a_release_refuses_calls_and_schedulers_and_tells_people() {
+    let command = "flyball release codex:s --why TEXT --store S";
+    for (moment, origin, say) in [
+        (Moment::BeforeTool, Origin::Human, Say::Block),
+        (Moment::Prompt, Origin::Schedule, Say::Block),
+        (Moment::Prompt, Origin::Human, Say::Warn),
+    ] {
+        let said = said(moment, origin, Verdict::Allow, Status::Blocked);
+        assert_eq!(said.say, say, "{moment:?} {origin:?}");
+        assert!(said.feedback.contains(command), "{}", said.feedback);
+        assert!(!said.feedback.contains("visited"), "the model is told no more than the template");
+        let notice = said.notice.unwrap();
+        assert!(notice.contains("a phase was visited too often") && notice.contains(command), "{notice}");
+    }
+    for moment in [Moment::AfterTool, Moment::Stop, Moment::SessionStart, Moment::Fact] {
+        assert_eq!(
+            said(moment, Origin::Human, Verdict::Allow, Status::Blocked).say,
+            Say::Allow,
+            "{moment:?}"
+        );
+    }
 }
 
 #[test]

@@ -21,5 +21,7 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod tell;
 pub(crate) mod token;
 pub(crate) mod top;
+mod word;

@@ -2,10 +2,11 @@
 
 use crate::args::AnswerArgs;
 use crate::clock;
+use crate::commands::tell;
 use crate::fail::{Exit, Failure};
 use crate::{load, store};
 use flyball::policy::{Effect, OnError};
-use flyball::{Code, Decision, Origin, Preset, Status, effect_of};
+use flyball::{Code, Decision, Origin, Preset, Status, Verdict, effect_of};
 use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, decode, pair, reply};
 use flyball_journal::{Address, Door, Incoming, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
@@ -145,16 +146,55 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
         let at = call.events.len().saturating_sub(1);
         call.events.splice(at..at, plan);
     }
-    let decisions = submit(&call, recorder)?;
+    let decisions = submit(&call.events, call.moment, recorder)?;
     let state = match decisions.last() {
         Some(decision) => decision.state,
         None => {
             recorder.journal().load(&call.session)?.map_or(Status::Running, |found| found.head.glance.status)
         }
     };
-    let earlier = earlier.and_then(|earlier| earlier.warned).filter(|_| !call.host.hears_before());
-    let outcome = Outcome { decisions: &decisions, state, destructive, earlier: earlier.as_deref(), store };
+    let held = if state == Status::Blocked { Some(held(&call, &decisions, recorder)?) } else { None };
+    let earlier = match call.moment {
+        Moment::BeforeTool => warned_beside(&call, &decisions, recorder)?,
+        _ => earlier.and_then(|earlier| earlier.warned).filter(|_| !call.host.hears_before()),
+    };
+    let (held, earlier) = (held.as_deref(), earlier.as_deref());
+    let outcome = Outcome { decisions: &decisions, state, destructive, held, earlier, store };
     Ok(reply(&call, &outcome))
+}
+
+/// Why a session waits for a release. The governor has judged the call by itself; that it does not run all the same is
+/// recorded as a refusal of ours, so that nobody waits for its end.
+fn held(call: &Call, decisions: &[Decision], recorder: &Recorder) -> Result<String, Failure> {
+    let ran = decisions.last().is_some_and(|decision| decision.decision < Verdict::Block);
+    let asked =
+        call.events.last().filter(|_| ran && call.moment == Moment::BeforeTool && !call.is_question());
+    if let Some(fields) = asked.and_then(Value::as_object) {
+        let mut refused = fields.clone();
+        refused.insert("type".to_owned(), json!("tool.denied"));
+        refused.insert("by".to_owned(), json!("guard"));
+        if let Some(Value::String(id)) = refused.get_mut("id") {
+            id.push_str(":held");
+        }
+        submit(&[Value::Object(refused)], Moment::Fact, recorder)?;
+    }
+    let head = recorder.journal().load(&call.session)?.map(|found| found.head);
+    Ok(head.and_then(|head| head.glance.stopped_by).unwrap_or_default())
+}
+
+/// What was told beside the agent just before this call, and is a warning that nobody has told the agent yet.
+fn warned_beside(
+    call: &Call,
+    decisions: &[Decision],
+    recorder: &Recorder,
+) -> Result<Option<String>, Failure> {
+    let Some(before) = decisions.first().and_then(|decision| decision.seq.checked_sub(1)) else {
+        return Ok(None);
+    };
+    let last = recorder.journal().records(&call.session, before, before)?.pop();
+    let mark = format!("\"{}\":true", tell::MARK);
+    let told = last.filter(|last| last.verdict == Verdict::Warn && last.text.contains(&mark));
+    Ok(told.and_then(|told| serde_json::from_str::<Decision>(&told.decision).ok()?.feedback))
 }
 
 /// The request that the end of a call belongs to, if the host does not say it.
@@ -191,8 +231,8 @@ fn plan(call: &Call) -> Option<Value> {
 
 /// Records the events, in one commit. A call that is told again with other words is counted as another one; a fact
 /// that is told again is known already.
-fn submit(call: &Call, recorder: &Recorder) -> Result<Vec<Decision>, Failure> {
-    if call.events.is_empty() {
+fn submit(told: &[Value], moment: Moment, recorder: &Recorder) -> Result<Vec<Decision>, Failure> {
+    if told.is_empty() {
         return Ok(Vec::new());
     }
     let wrong = |error: flyball::Error| Failure::at("", &error);
@@ -200,13 +240,13 @@ fn submit(call: &Call, recorder: &Recorder) -> Result<Vec<Decision>, Failure> {
     let now = clock::now();
     let read =
         |event: &Value| -> Result<Incoming, Failure> { door.read(&event.to_string(), now).map_err(wrong) };
-    let events = call.events.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let events = told.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut decisions = Vec::new();
-    for (event, answer) in call.events.iter().zip(recorder.submit_all(events)) {
+    for (event, answer) in told.iter().zip(recorder.submit_all(events)) {
         match answer {
             Ok(decision) => decisions.push(decision),
             Err(Refusal::Event(error)) if error.code == Code::EventConflict => {
-                if call.moment == Moment::BeforeTool {
+                if moment == Moment::BeforeTool {
                     decisions.push(recorder.submit(read(&otherwise(event))?)?);
                 }
             }
