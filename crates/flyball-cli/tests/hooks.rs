@@ -10,8 +10,12 @@
 mod agent;
 #[path = "hooks/asking.rs"]
 mod asking;
+#[path = "hooks/beside.rs"]
+mod beside;
 #[path = "hooks/faults.rs"]
 mod faults;
+#[path = "hooks/golden.rs"]
+mod golden;
 #[path = "hooks/install.rs"]
 mod install;
 #[path = "cli/kit.rs"]
@@ -23,5 +27,7 @@ mod plugin;
 mod sessions;
 #[path = "hooks/shipped.rs"]
 mod shipped;
+#[path = "hooks/told.rs"]
+mod told;
 #[path = "hooks/voice.rs"]
 mod voice;

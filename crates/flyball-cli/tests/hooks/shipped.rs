@@ -1,32 +1,32 @@
-//! The shipped path of every guard that a hook can see: the recorded histories are told by a scripted host through
-//! the installed command line, and the host must be stopped where the guard trips, and nowhere else. What is stored
-//! is what `replay` decides upon the same events.
+//! The shipped path of every guard, for every host: the recorded histories are told by a scripted host through the
+//! installed command line, and what no host tells by `flyball tell`. The host must be stopped where the guard trips, and
+//! nowhere else. What is stored is what `replay` decides upon the same events.
 
 use crate::agent::{Agent, Heard, installed};
-use crate::kit;
-use crate::voice::Ended;
+use crate::beside::{exit_of, tell};
+use crate::kit::{self, Run};
+use crate::voice::{Ended, Said};
+use flyball::GUARDS;
 use flyball_adapt::hook::{Host, Understood};
 use flyball_journal::{Address, Record};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The guards whose histories consist of calls, results, messages, questions and refusals.
-const GUARDS: [&str; 9] = [
-    "budget",
-    "cycle",
-    "denial",
-    "error_streak",
-    "monologue",
-    "question",
-    "recurrence",
-    "repetition",
-    "rule",
-];
+/// Who told an event, and what came back.
+enum Answer {
+    /// The host, through its hook.
+    Hook(Heard),
+    /// Something beside it, with `flyball tell`.
+    Told(Run),
+    /// A person, with `flyball send`.
+    Person,
+}
 
 /// What one history gave.
 struct Played {
-    heard: Vec<Heard>,
+    agent: Agent,
+    answers: Vec<Answer>,
     records: Vec<Record>,
 }
 
@@ -36,56 +36,99 @@ fn events(file: &Path) -> Vec<Value> {
 }
 
 /// The records of a session, read from the project's store.
-fn stored(folder: &Path, session: &str) -> Vec<Record> {
+pub(crate) fn stored(folder: &Path, session: &str) -> Vec<Record> {
     let desk = Address::project(folder).open_existing().unwrap();
     let seq = desk.load(session).unwrap().unwrap().head.seq;
     desk.records(session, 1, seq).unwrap()
 }
 
-/// Tells a history through the hook; `None` if this host does not tell one of its events.
-fn play(host: Host, name: &str, history: &[Value], policy: Option<&Value>) -> Option<Played> {
+/// The calls of a history by their ids.
+type Calls = BTreeMap<String, (String, Value)>;
+
+/// What the host says for an event; `None` if it tells no such thing.
+fn of_host(agent: &mut Agent, event: &Value, calls: &mut Calls) -> Option<Said> {
+    let stamp = agent.tick();
+    let voice = &agent.voice;
+    let call = event["call"].as_str().unwrap_or_default();
+    let text = event["text"].as_str().unwrap_or_default();
+    match event["type"].as_str().unwrap() {
+        "tool.requested" => {
+            let (tool, args) = (event["tool"].as_str().unwrap(), event["args"].clone());
+            calls.insert(call.to_owned(), (tool.to_owned(), args.clone()));
+            Some(voice.before(stamp, call, tool, &args))
+        }
+        "tool.finished" => {
+            let (tool, args) = &calls[call];
+            let ended = match event["ok"].as_bool() {
+                Some(false) => Ended::Badly(&event["error"]),
+                _ => Ended::Well(&event["output"]),
+            };
+            Some(voice.after(stamp, call, tool, args, &ended))
+        }
+        "tool.denied" => {
+            let (tool, args) = &calls[call];
+            voice.denied(stamp, call, tool, args)
+        }
+        "user.message" => Some(voice.prompt(stamp, text, "user")),
+        // A host tells what ended a turn, and nothing of what was said before.
+        "assistant.message" if event["final"] == true => voice.spoke(stamp, text),
+        "question.asked" => {
+            let (tool, args) = voice.question(text)?;
+            Some(voice.before(stamp, &format!("q-{stamp}"), tool, &args))
+        }
+        _ => None,
+    }
+}
+
+/// An event as somebody beside the agent knows it: hosts without ids of calls have a tool and its arguments instead.
+fn beside(host: Host, event: &Value, calls: &Calls) -> Value {
+    let mut event = event.clone();
+    let call = event["call"].as_str().map(str::to_owned);
+    if let Some((tool, args)) = call.and_then(|call| calls.get(&call))
+        && matches!(host, Host::Gemini | Host::Copilot)
+    {
+        (event["call"], event["tool"], event["args"]) = (Value::Null, json!(tool), args.clone());
+    }
+    event
+}
+
+/// A person answers.
+fn answered(agent: &Agent, event: &Value) {
+    let (text, by) = (event["text"].as_str().unwrap(), event["by"].as_str().unwrap());
+    let args = ["send", &agent.session(), text, "--by", by];
+    let run = kit::flyball(&agent.folder, &args, b"", &[]);
+    assert_eq!(run.err, "", "{}", run.out);
+}
+
+/// Tells a history: each event by whoever knows of it.
+fn play(host: Host, name: &str, history: &[Value], policy: Option<&Value>) -> Played {
     let folder = installed(host, name);
-    let inline = history.iter().find_map(|event| event.get("policy"));
-    if let Some(policy) = policy.or(inline) {
+    if let Some(policy) = policy {
         std::fs::write(folder.join("flyball.json"), policy.to_string()).unwrap();
     }
     let mut agent = Agent::new(host, &folder);
-    let mut calls: BTreeMap<String, (String, Value)> = BTreeMap::new();
-    let mut heard = vec![agent.hear(&agent.voice.start("startup"))];
+    let mut calls = Calls::new();
+    let mut answers = vec![Answer::Hook(agent.hear(&agent.voice.start("startup")))];
     for event in history.iter().filter(|event| event["type"] != "session.started") {
-        let stamp = agent.tick();
-        let call = event["call"].as_str().unwrap_or_default();
-        let text = event["text"].as_str().unwrap_or_default();
-        let voice = &agent.voice;
-        let said = match event["type"].as_str().unwrap() {
-            "tool.requested" => {
-                let (tool, args) = (event["tool"].as_str().unwrap(), event["args"].clone());
-                calls.insert(call.to_owned(), (tool.to_owned(), args.clone()));
-                voice.before(stamp, call, tool, &args)
-            }
-            "tool.finished" => {
-                let (tool, args) = &calls[call];
-                let ended = match event["ok"].as_bool() {
-                    Some(false) => Ended::Badly(&event["error"]),
-                    _ => Ended::Well(&event["output"]),
-                };
-                voice.after(stamp, call, tool, args, &ended)
-            }
-            "tool.denied" => {
-                let (tool, args) = &calls[call];
-                voice.denied(stamp, call, tool, args)?
-            }
-            "user.message" => voice.prompt(stamp, text, "user"),
-            "assistant.message" => voice.spoke(stamp, text)?,
-            "question.asked" => {
-                let (tool, args) = voice.question(text)?;
-                voice.before(stamp, &format!("q-{stamp}"), tool, &args)
-            }
-            other => panic!("{name}: a hook does not see {other}"),
-        };
-        heard.push(agent.hear(&said));
+        answers.push(if event["type"] == "confirmation.answered" {
+            answered(&agent, event);
+            Answer::Person
+        } else if let Some(said) = of_host(&mut agent, event, &mut calls) {
+            Answer::Hook(agent.hear(&said))
+        } else {
+            Answer::Told(tell(&folder, &beside(host, event, &calls)))
+        });
     }
-    Some(Played { heard, records: stored(&folder, &agent.session()) })
+    let records = stored(&folder, &agent.session());
+    assert_eq!(records.len(), answers.len(), "{name}: one event for each process");
+    for (answer, record) in answers.iter().zip(&records) {
+        if let Answer::Told(run) = answer {
+            assert_eq!(run.err, "", "{name}");
+            assert_eq!(run.out.trim_end(), record.decision, "{name}");
+            assert_eq!(run.code, exit_of(&decision(record)), "{name}: {}", run.out);
+        }
+    }
+    Played { agent, answers, records }
 }
 
 fn decision(record: &Record) -> Value {
@@ -124,6 +167,10 @@ fn policy(guard: &str, history: &[Value], quiet: bool) -> Option<Value> {
     history.iter().find_map(|event| event.get("policy")).cloned()
 }
 
+fn fixture(guard: &str, ending: &str) -> PathBuf {
+    kit::root().join(format!("fixtures/guards/{guard}{ending}.jsonl"))
+}
+
 /// Other calls that fail with the same error.
 fn more_failures(count: u64) -> Vec<Value> {
     let pair = |n: u64| {
@@ -137,86 +184,120 @@ fn more_failures(count: u64) -> Vec<Value> {
     (0..count).flat_map(pair).collect()
 }
 
+/// Before anything trips nothing is said, and what is refused is refused by the host.
+fn answered_as_decided(name: &str, played: &Played) {
+    for (answer, record) in played.answers.iter().zip(&played.records) {
+        let (Answer::Hook(heard), decision) = (answer, decision(record)) else { continue };
+        let stands = decision["state"] == "halted" || decision["state"] == "blocked";
+        let asks = record.text.contains(".requested") || record.text.contains("question.asked");
+        match decision["decision"].as_str().unwrap() {
+            "allow" if !stands => {
+                let quiet = matches!(heard.means, Understood::GoesOn | Understood::Context(_));
+                assert!(quiet, "{name}: {:?}", heard.means);
+            }
+            "block" | "halt" if asks => assert!(heard.stopped(), "{name}: {:?}", heard.means),
+            "block" | "halt" if record.text.contains("tool.finished") => {
+                let told = heard.means != Understood::GoesOn || !heard.err.is_empty();
+                assert!(told, "{name}: {:?}", heard.means);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The recorded decisions say the same of the same events.
+fn as_recorded(name: &str, file: &Path, decisions: &[Value]) {
+    let essence = |decision: &Value| {
+        let trips = decision["trips"].as_array().unwrap().iter();
+        let trips = trips.map(|trip| json!([trip["guard"], trip["reason"], trip["severity"], trip["count"]]));
+        json!({"decision": decision["decision"], "state": decision["state"], "trips": trips.collect::<Vec<_>>()})
+    };
+    let recorded = kit::recorded(file);
+    assert!(decisions.len() >= recorded.len(), "{name}");
+    for (now, then) in decisions.iter().zip(recorded) {
+        let then: Value = serde_json::from_str(&then).unwrap();
+        assert_eq!(essence(now), essence(&then), "{name}: {now} {then}");
+    }
+}
+
+/// Whoever stands still makes no further call, and is told how a person lets it go on; everybody else goes on.
+fn next_call(name: &str, played: &mut Played) {
+    let agent = &mut played.agent;
+    let state = decision(played.records.last().unwrap())["state"].clone();
+    let stamp = agent.tick();
+    let heard =
+        agent.hear(&agent.voice.before(stamp, &format!("next-{stamp}"), "look", &json!({"at": "it"})));
+    if state == "halted" || state == "blocked" {
+        assert!(heard.stopped(), "{name} is {state}: {:?}", heard.means);
+        let release = format!("flyball release {} --why", agent.session());
+        assert!(
+            format!("{}{}", heard.out, heard.err).contains(&release),
+            "{name}: {} {}",
+            heard.out,
+            heard.err
+        );
+    } else {
+        assert!(!heard.stopped(), "{name} is {state}: {:?}", heard.means);
+    }
+    played.records = stored(&agent.folder, &agent.session());
+}
+
 fn every_guard_trips(host: Host) {
-    let mut seen = 0;
     for guard in GUARDS {
-        let file = kit::root().join(format!("fixtures/guards/{guard}.jsonl"));
+        let file = fixture(guard, "");
         let mut history = events(&file);
-        if guard == "error_streak" {
+        if *guard == "error_streak" {
+            // Who goes on failing all the same is stopped before the next call.
             history.extend(more_failures(6));
         }
         let policy = policy(guard, &history, false);
         let name = format!("{}-{guard}", host.as_str());
-        let Some(played) = play(host, guard, &history, policy.as_ref()) else { continue };
-        seen += 1;
+        let mut played = play(host, guard, &history, policy.as_ref());
         let decisions: Vec<Value> = played.records.iter().map(decision).collect();
-        assert_eq!(decisions.len(), played.heard.len(), "{name}: one event for each call of the hook");
-        let at = decisions.iter().position(|decision| tripped(decision, guard));
-        let at = at.unwrap_or_else(|| panic!("{name} did not trip"));
-        let first = decisions
-            .iter()
-            .position(|decision| decision["decision"] == "block" || decision["decision"] == "halt");
-        // Before anything trips, nothing is said.
-        for (heard, decision) in played.heard.iter().zip(&decisions) {
-            if decision["decision"] == "allow" && decision["state"] != "halted" {
-                let quiet = matches!(heard.means, Understood::GoesOn | Understood::Context(_));
-                assert!(quiet, "{name}: {:?}", heard.means);
-            }
+        assert!(decisions.iter().any(|decision| tripped(decision, guard)), "{name} did not trip");
+        answered_as_decided(&name, &played);
+        if *guard != "budget" {
+            as_recorded(&name, &file, &decisions);
         }
-        // A refused act is refused by the host; what has happened, or was said, can only be answered with words.
-        let first = first.unwrap_or(at);
-        let heard = &played.heard[first];
-        let kind = &played.records[first].text;
-        if kind.contains(".requested") || kind.contains("question.asked") {
-            assert!(heard.stopped(), "{name}: {:?}", heard.means);
-        } else if kind.contains("tool.finished") {
-            let told = heard.means != Understood::GoesOn || !heard.err.is_empty();
-            assert!(told, "{name}: {:?}", heard.means);
+        if *guard == "error_streak" {
+            let mut acts = played.answers.iter();
+            let stopped = acts.any(|answer| matches!(answer, Answer::Hook(heard) if heard.stopped()));
+            assert!(stopped, "{name}");
         }
-        if guard == "error_streak" {
-            // Who goes on failing all the same is stopped before the next call.
-            let acts = played.records.iter().zip(&played.heard);
-            let mut acts = acts.filter(|(record, _)| record.text.contains("tool.requested"));
-            assert!(acts.any(|(_, heard)| heard.stopped()), "{name}");
-        }
+        next_call(&name, &mut played);
         same_as_replay(&name, &played.records, policy.as_ref());
-        if guard != "monologue" && guard != "budget" {
-            // The recorded decisions say the same of the same events.
-            for (now, then) in decisions.iter().zip(kit::recorded(&file)) {
-                let then: Value = serde_json::from_str(&then).unwrap();
-                assert_eq!(now["decision"], then["decision"], "{name}: {now} {then}");
-            }
-        }
     }
-    assert!(seen >= 6, "{} tells too little", host.as_str());
 }
 
 fn no_guard_trips(host: Host) {
     for guard in GUARDS {
-        let file = kit::root().join(format!("fixtures/guards/{guard}.quiet.jsonl"));
-        let history = events(&file);
+        let history = events(&fixture(guard, ".quiet"));
         let policy = policy(guard, &history, true);
         let name = format!("{}-{guard}-quiet", host.as_str());
-        if guard == "monologue" {
-            // Told at the end of turns the same words are another matter: `stall` is for that.
-            continue;
-        }
-        let Some(played) = play(host, &format!("{guard}-quiet"), &history, policy.as_ref()) else { continue };
-        for heard in &played.heard {
-            assert_eq!(heard.means, Understood::GoesOn, "{name}");
-            assert_eq!(heard.err, "", "{name}");
-        }
-        for record in &played.records {
+        let mut played = play(host, &format!("{guard}-quiet"), &history, policy.as_ref());
+        // A first failed attempt, or an answer that cannot be read, is told to whoever told it: that is no refusal.
+        let warns = ["retry", "validation"].contains(guard);
+        for (answer, record) in played.answers.iter().zip(&played.records) {
             let decision = decision(record);
-            assert_eq!(decision["decision"], "allow", "{name}: {decision}");
-            assert_eq!(decision["trips"], json!([]), "{name}: {decision}");
+            let quiet = decision["decision"] == "allow" && decision["trips"] == json!([]);
+            assert!(quiet || warns && decision["decision"] == "warn", "{name}: {decision}");
+            if let Answer::Hook(heard) = answer {
+                assert_eq!(heard.means, Understood::GoesOn, "{name}");
+                assert_eq!(heard.err, "", "{name}");
+            }
         }
+        next_call(&name, &mut played);
         same_as_replay(&name, &played.records, policy.as_ref());
     }
 }
 
 macro_rules! hosts {
     ($($name:ident: $host:expr,)*) => {
+        #[test]
+        fn no_host_is_left_out() {
+            assert_eq!([$($host),*], Host::ALL);
+        }
+
         $(mod $name {
             use flyball_adapt::hook::Host;
 
