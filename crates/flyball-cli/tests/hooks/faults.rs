@@ -12,6 +12,16 @@ use std::time::{Duration, Instant};
 /// Long before any host gives up.
 const IN_TIME: Duration = Duration::from_secs(9);
 
+/// Every host, side by side: most of these tests wait for a deadline.
+fn everywhere(check: impl Fn(Host) + Sync) {
+    std::thread::scope(|scope| {
+        for host in Host::ALL {
+            let check = &check;
+            scope.spawn(move || check(host));
+        }
+    });
+}
+
 fn ls() -> Value {
     json!({"command": "ls"})
 }
@@ -66,16 +76,14 @@ fn a_store_that_cannot_be_opened() {
 
 #[test]
 fn a_store_that_is_no_store() {
-    let host = Host::ClaudeCode;
-    let folder = installed(host, "no-database");
-    std::fs::write(
-        folder.join("x.db"),
-        "this is no database, and never was one; it is only a text ".repeat(99),
-    )
-    .unwrap();
-    let url = format!("sqlite:{}", folder.join("x.db").display());
-    as_the_policy_says(host, &folder, &[("FLYBALL_STORE", &url)], "store_");
-    as_the_policy_says(host, &folder, &[("FLYBALL_STORE", "nonsense:")], "store_");
+    let text = "this is no database, and never was one; it is only a text ".repeat(99);
+    everywhere(|host| {
+        let folder = installed(host, "no-database");
+        std::fs::write(folder.join("x.db"), &text).unwrap();
+        let url = format!("sqlite:{}", folder.join("x.db").display());
+        as_the_policy_says(host, &folder, &[("FLYBALL_STORE", &url)], "store_");
+        as_the_policy_says(host, &folder, &[("FLYBALL_STORE", "nonsense:")], "store_");
+    });
 }
 
 /// A store with one event in it.
@@ -90,7 +98,7 @@ fn begun(host: Host, name: &str) -> (PathBuf, PathBuf) {
 
 #[test]
 fn a_store_that_somebody_holds() {
-    for host in [Host::ClaudeCode, Host::Goose, Host::Opencode] {
+    everywhere(|host| {
         let (folder, file) = begun(host, "locked");
         let held = rusqlite::Connection::open(&file).unwrap();
         held.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -105,31 +113,34 @@ fn a_store_that_somebody_holds() {
         let mut agent = Agent::new(host, &folder);
         agent.stamp = 5_000;
         assert_eq!(before(&mut agent, &ls(), &[]).means, Understood::GoesOn);
-    }
+    });
 }
 
 #[test]
 fn a_disk_that_is_full() {
     // No file of this process may grow: what the disk says when it is full, as a write sees it.
-    let host = Host::ClaudeCode;
-    let (folder, _) = begun(host, "full");
-    let mut agent = Agent::new(host, &folder);
-    agent.stamp = 50;
-    for (args, stopped) in [(ls(), false), (rm(), true)] {
-        let n = agent.tick();
-        let (event, input) = agent.voice.before(n, &format!("call-{n}"), "Bash", &args);
-        let own = agent.command(event);
-        let line = own.get_args().nth(1).unwrap().to_str().unwrap().to_owned();
-        let mut limited = std::process::Command::new("sh");
-        limited.args(["-c", &format!("trap '' XFSZ; ulimit -f 0; {line}")]).current_dir(&folder);
-        limited.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-        limited.stderr(std::process::Stdio::piped());
-        let output = fed(limited, input.to_string().as_bytes());
-        let out = String::from_utf8(output.stdout).unwrap();
-        let means = understood(host, event, &out, "", output.status.code().unwrap());
-        assert_eq!(matches!(means, Understood::Refuses(_)), stopped, "{out}");
-        assert!(out.contains("Flyball failed") && out.contains("store_"), "{out}");
-    }
+    everywhere(|host| {
+        let (folder, _) = begun(host, "full");
+        let mut agent = Agent::new(host, &folder);
+        agent.stamp = 50;
+        for (args, stopped) in [(ls(), false), (rm(), true)] {
+            let n = agent.tick();
+            let (event, input) = agent.voice.before(n, &format!("call-{n}"), host.shell(), &args);
+            let own = agent.command(event);
+            let mut limited = std::process::Command::new("sh");
+            limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]);
+            limited.arg(own.get_program()).args(own.get_args()).current_dir(&folder);
+            limited.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+            limited.stderr(std::process::Stdio::piped());
+            let output = fed(limited, input.to_string().as_bytes());
+            let (out, err) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let means = understood(host, event, &out, &err, output.status.code().unwrap());
+            assert_eq!(matches!(means, Understood::Refuses(_)), stopped, "{}: {out} {err}", host.as_str());
+            let told = format!("{out}{err}");
+            assert!(told.contains("Flyball") && told.contains("store_"), "{}: {told}", host.as_str());
+        }
+    });
 }
 
 #[test]
@@ -171,7 +182,7 @@ fn what_is_no_input_is_refused_before_a_tool_and_let_go_elsewhere() {
 
 #[test]
 fn fifty_megabytes() {
-    for host in [Host::ClaudeCode, Host::Copilot] {
+    for host in Host::ALL {
         let folder = installed(host, "large");
         let agent = Agent::new(host, &folder);
         let large = json!("0123456789abcdef".repeat(50 << 16));
@@ -208,27 +219,34 @@ fn an_event_that_nobody_knows() {
 
 #[test]
 fn a_host_that_never_ends_its_input_is_answered() {
-    let folder = installed(Host::ClaudeCode, "hangs");
-    let agent = Agent::new(Host::ClaudeCode, &folder);
-    let (event, _) = agent.voice.before(1, "c1", "Bash", &ls());
-    let began = Instant::now();
-    let mut child = agent.command(event).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"{\"session_id\":").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(began.elapsed() < IN_TIME);
-    let out = String::from_utf8(output.stdout).unwrap();
-    let means = understood(Host::ClaudeCode, event, &out, "", output.status.code().unwrap());
-    assert!(matches!(means, Understood::Refuses(_)) && out.contains("hook_deadline"), "{out}");
-    drop(stdin);
+    everywhere(|host| {
+        let agent = Agent::new(host, &installed(host, "hangs"));
+        let (event, _) = agent.voice.before(1, "c1", host.shell(), &ls());
+        let began = Instant::now();
+        let mut child = agent.command(event).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"{\"session_id\":").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(began.elapsed() < IN_TIME);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let means = understood(host, event, &out, &err, output.status.code().unwrap());
+        let told = format!("{out}{err}");
+        assert!(matches!(means, Understood::Refuses(_)), "{}: {told}", host.as_str());
+        assert!(told.contains("hook_deadline"), "{}: {told}", host.as_str());
+        drop(stdin);
+    });
 }
 
 #[test]
 fn a_hook_that_was_killed_is_called_again_and_counts_once() {
-    let folder = installed(Host::ClaudeCode, "killed");
-    let mut agent = Agent::new(Host::ClaudeCode, &folder);
+    everywhere(killed);
+}
+
+fn killed(host: Host) {
+    let folder = installed(host, "killed");
+    let mut agent = Agent::new(host, &folder);
     for n in 1..=5_u64 {
-        let (event, input) = agent.voice.before(n, &format!("call-{n}"), "Bash", &ls());
+        let (event, input) = agent.voice.before(n, &format!("call-{n}"), host.shell(), &ls());
         // Killed at another moment each time: before the input, in its middle, after it.
         for part in 0..=4_usize {
             let mut child = agent.command(event).spawn().unwrap();
@@ -243,11 +261,17 @@ fn a_hook_that_was_killed_is_called_again_and_counts_once() {
             let _ = child.wait();
         }
         let heard = agent.hear(&(event, input));
-        assert!(!heard.stopped(), "call {n}: {:?}", heard.means);
-        agent.hear(&agent.voice.after(n, &format!("call-{n}"), "Bash", &ls(), &Ended::Well(&json!("a"))));
+        assert!(!heard.stopped(), "{} call {n}: {:?}", host.as_str(), heard.means);
+        agent.hear(&agent.voice.after(
+            n,
+            &format!("call-{n}"),
+            host.shell(),
+            &ls(),
+            &Ended::Well(&json!("a")),
+        ));
     }
     agent.stamp = 6;
-    assert!(before(&mut agent, &ls(), &[]).stopped(), "five ran, the sixth is refused");
+    assert!(before(&mut agent, &ls(), &[]).stopped(), "{}: five ran, the sixth is refused", host.as_str());
     let verified = kit::flyball(&folder, &["doctor", "--json"], b"", &[("PATH", "/usr/bin:/bin")]);
     assert!(verified.out.contains(r#""check":"integrity","ok":true"#), "{}", verified.out);
 }
@@ -289,5 +313,23 @@ fn a_clock_that_was_set_back() {
                 agent.hear(&agent.voice.after(stamp, &id, host.shell(), &ls(), &Ended::Well(&json!("a"))));
             }
         }
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_is_time_at_work_as_the_policy_says() {
+    for (runtime, stops) in [("4h", true), ("0", false)] {
+        everywhere(|host| {
+            let folder = installed(host, &format!("ahead-{runtime}"));
+            let policy = format!("budgets: {{session: {{runtime: {runtime}}}}}\n");
+            std::fs::write(folder.join("flyball.yaml"), policy).unwrap();
+            let mut agent = Agent::new(host, &folder);
+            // The session's last event is of a time long before the one that this clock tells now.
+            let event = json!({"type": "compaction", "session": agent.session(), "at": 1_000});
+            let run = kit::flyball(&folder, &["observe", "--store"], event.to_string().as_bytes(), &[]);
+            assert_eq!(run.code, 0, "{}", run.err);
+            let heard = before(&mut agent, &ls(), &[]);
+            assert_eq!(heard.stopped(), stops, "{} {runtime}: {:?}", host.as_str(), heard.means);
+        });
     }
 }

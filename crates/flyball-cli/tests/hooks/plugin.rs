@@ -30,10 +30,13 @@ for (let n = 1; n <= 8; n += 1) {
     thrown.push([n, error.message]);
   }
 }
+const shell = { env: {} };
+await hooks["shell.env"]({ cwd: ".", sessionID: "s1" }, shell);
+await hooks["shell.env"]({ cwd: "." }, { env: {} });
 const permission = { status: "allow" };
 await hooks["permission.ask"]({ type: "bash", sessionID: "s1", metadata: { command: "ls" } }, permission);
 await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s1" } } });
-console.log(JSON.stringify({ thrown, outputs, aborted, toasts, permission: permission.status }));
+console.log(JSON.stringify({ thrown, outputs, aborted, toasts, permission: permission.status, env: shell.env }));
 "#;
 
 #[test]
@@ -63,5 +66,6 @@ fn the_plugin_throws_aborts_and_appends() {
     assert_eq!(warned, [false, false, true, true, true], "{told}");
     assert_eq!(told["aborted"], serde_json::json!(["s1"]), "{told}");
     assert_eq!(told["permission"], "deny", "{told}");
+    assert_eq!(told["env"], serde_json::json!({"FLYBALL_SESSION": "opencode:s1"}), "{told}");
     assert!(told["toasts"].to_string().contains("flyball release opencode:s1"), "{told}");
 }
