@@ -1,11 +1,13 @@
 //! `cargo xtask bench hook`: a cold call of a hook, its commit included, beside the plainest program that opens the same
-//! file, commits one row and prints a line.
+//! file, commits one row and prints a line; as cargo links it, and linked statically.
 
 use crate::bench;
 use crate::bench_journal::{after, verdict};
 use crate::outside::succeeded;
 use crate::run::{command, run_with, say, target};
+use crate::standalone;
 use std::fs;
+use std::path::Path;
 
 /// Rounds; the middle one counts.
 const ROUNDS: usize = 5;
@@ -16,11 +18,21 @@ const COLD: &str = "200";
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     crate::no_more(args)?;
     bench::programs()?;
+    let usual = middle(&target().join("release/flyball"))?;
+    // The last one: it leaves another program where cargo puts the usual one.
+    let alone = middle(&standalone::build("release")?)?;
+    say(&verdict("a cold hook / the bare program", usual, usual <= 150, "at most 1.5"));
+    say(&verdict("the same, linked statically", alone, alone <= 150, "at most 1.5"));
+    Ok(())
+}
+
+/// The middle of the ratios of several rounds.
+fn middle(flyball: &Path) -> Result<u64, String> {
     let folder = target().join("bench-hook");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let program = target().join("release/flyball-bench-journal");
-    let flyball = target().join("release/flyball").display().to_string();
+    let flyball = flyball.display().to_string();
     let mut ratios = Vec::new();
     for round in 0..ROUNDS {
         let file = folder.join(format!("{round}.db")).display().to_string();
@@ -30,7 +42,5 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
     let _ = fs::remove_dir_all(&folder);
     ratios.sort_unstable();
-    let ratio = ratios.get(ROUNDS / 2).copied().unwrap_or(0);
-    say(&verdict("a cold hook / the bare program", ratio, ratio <= 150, "at most 1.5"));
-    Ok(())
+    Ok(ratios.get(ROUNDS / 2).copied().unwrap_or(0))
 }

@@ -38,19 +38,25 @@ impl<V: Default, const N: usize> Keyed<V, N> {
 
     /// The value of a key, made if it is new. If the memory is full, the oldest key is forgotten for it.
     pub(crate) fn entry(&mut self, key: Fingerprint) -> &mut V {
-        if self.place(key).is_err() {
-            if self.order.len() >= N
-                && let Some(oldest) = self.order.pop_front()
-                && let Ok(at) = self.place(oldest)
-            {
-                self.sorted.remove(at);
-            }
-            let at = self.place(key).unwrap_or_else(|at| at);
-            self.sorted.insert(at, (key, V::default()));
-            self.order.push_back(key);
-        }
-        let at = self.place(key).unwrap_or_default();
+        let at = match self.place(key) {
+            Ok(at) => at,
+            Err(at) => self.add(key, at),
+        };
         &mut self.sorted[at].1
+    }
+
+    /// Adds a key that belongs at a place; gives the place where it is then.
+    fn add(&mut self, key: Fingerprint, mut at: usize) -> usize {
+        if self.order.len() >= N
+            && let Some(oldest) = self.order.pop_front()
+            && let Ok(old) = self.place(oldest)
+        {
+            self.sorted.remove(old);
+            at -= usize::from(old < at);
+        }
+        self.sorted.insert(at, (key, V::default()));
+        self.order.push_back(key);
+        at
     }
 
     /// Forgets one key.

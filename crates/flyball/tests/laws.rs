@@ -4,7 +4,7 @@
 mod kit;
 
 use flyball::{Code, Decision, Event, Status, Verdict};
-use kit::{Block, History, check, failed, fresh_sessions, never, ok, only, quiet, trips};
+use kit::{Block, Halt, History, check, failed, fresh_sessions, never, ok, only, quiet, trips};
 use serde_json::{Value, json};
 
 fn ls() -> Value {
@@ -50,6 +50,19 @@ fn a_new_write_between_two_equal_calls_is_progress() {
         )
     });
     check("the same edit again is no new write", &same_edit, &[trips("cycle", "cycle_detected", Block)]);
+}
+
+#[test]
+fn the_same_answer_to_three_questions_of_a_person_is_no_stall() {
+    let answered = |origin: &str| {
+        History::new().times(4, |history, i| {
+            history
+                .event("user.message", json!({"text": format!("question {i}"), "origin": origin}))
+                .event("assistant.message", json!({"text": "Done.", "final": true}))
+        })
+    };
+    check("a person asks", &answered("human"), &[quiet("stall"), quiet("monologue")]);
+    check("a schedule asks", &answered("schedule"), &[trips("stall", "stalled", Halt).at(7)]);
 }
 
 #[test]

@@ -48,11 +48,18 @@ impl Client {
 /// The answer, once all of it is there.
 fn whole(buffer: &[u8]) -> Option<Reply> {
     let end = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = std::str::from_utf8(buffer.get(..end)?).ok()?.to_ascii_lowercase();
-    let length = head.split("content-length:").nth(1)?.split("\r\n").next()?.trim().parse::<usize>().ok()?;
+    let head = std::str::from_utf8(buffer.get(..end)?).ok()?;
+    let field = |name: &str| {
+        let value = |line: &str| {
+            let (own, value) = line.split_once(':')?;
+            own.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        };
+        head.split("\r\n").find_map(value)
+    };
+    let length = field("content-length")?.parse::<usize>().ok()?;
     if buffer.len() < end + 4 + length {
         return None;
     }
     let status = head.get(9..12)?.parse().ok()?;
-    Some(Reply { status, retry_after: head.contains("\r\nretry-after:") })
+    Some(Reply { status, retry_after: status != 200 && field("retry-after").is_some() })
 }

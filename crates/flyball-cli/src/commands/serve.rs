@@ -24,7 +24,11 @@ const FIRST: &str = "first operator";
 pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
     let address = store::address(&args.store)?;
-    let options = RecorderOptions { hot_sessions: args.hot_sessions.max(1), ..RecorderOptions::default() };
+    let options = RecorderOptions {
+        hot_sessions: args.hot_sessions.max(1),
+        lasting: true,
+        ..RecorderOptions::default()
+    };
     let recorder = Arc::new(Recorder::new(address.open()?, source, options));
     let workshop = workshop(args, &address)?;
     let tcp = if args.no_tcp { None } else { Some(bind(args.listen)?) };

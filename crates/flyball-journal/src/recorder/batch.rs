@@ -130,7 +130,7 @@ impl Recorder {
         if self.hand_over() {
             self.crowded.store(true, Ordering::Relaxed);
         }
-        let crowded = self.crowded.load(Ordering::Relaxed);
+        let apart = self.options.lasting || self.crowded.load(Ordering::Relaxed);
         let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
         let later = std::mem::take(&mut work.later);
         let mut inside = gated;
@@ -139,7 +139,7 @@ impl Recorder {
                 self.gate.leave();
             }
         };
-        let landed = self.land(flight, None, crowded.then_some(&mut leave));
+        let landed = self.land(flight, None, apart.then_some(&mut leave));
         leave();
         let mut open = self.answer(landed, work, &mut sitting.answers, &mut last);
         open.extend(later);

@@ -28,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 
 /// Why an event got no decision. Nothing of it was counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,13 +62,15 @@ pub struct RecorderOptions {
     pub snapshot_every: u64,
     /// How many sessions are kept in memory.
     pub hot_sessions: usize,
+    /// It serves many for long: the engine may sync what it commits by itself, in the way that costs the disk least.
+    pub lasting: bool,
     /// Who is told of the places where a crash is interesting.
     pub probe: Probe,
 }
 
 impl Default for RecorderOptions {
     fn default() -> Self {
-        RecorderOptions { snapshot_every: 32, hot_sessions: 1024, probe: Probe::default() }
+        RecorderOptions { snapshot_every: 32, hot_sessions: 1024, lasting: false, probe: Probe::default() }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The same output of a node again and again, a diff that does not change, a set of failing tests that stays, no new
 //! minimum of failures, a checklist or score that does not rise. Each is counted including the first observation. Any
-//! signal that does move clears the repeated outputs. A signal that the workflow declares and that did not come in an
+//! signal that does move clears the repeated outputs, and so does a person who speaks: the same short answer to three
+//! questions of theirs is no stall. A signal that the workflow declares and that did not come in an
 //! iteration counts as unchanged. In a dialogue: turns of a person without any progress (`turns`).
 
 use super::{Cx, Draft, Guard, Trips};
@@ -350,6 +351,10 @@ impl Guard for Stall {
             }
             _ => {}
         }
+    }
+
+    fn fresh(&mut self) {
+        self.outputs.clear();
     }
 
     fn reset(&mut self) {
