@@ -39,6 +39,12 @@ pub(crate) fn speaks(session: &str) -> Result<(), Failure> {
     }
 }
 
+/// An error if a coding agent speaks in the session of its own hook.
+pub(crate) fn speaks_in_its_own(session: &str) -> Result<(), Failure> {
+    let who = started_by(|host| host.is_some_and(|host| host.owns(session)));
+    who.map_or(Ok(()), |who| Err(refused(who)))
+}
+
 /// An error if any agent that is known speaks: who guards it is not for it to say.
 pub(crate) fn speaks_at_all() -> Result<(), Failure> {
     started_by(|_| true).map_or(Ok(()), |who| Err(refused(who)))

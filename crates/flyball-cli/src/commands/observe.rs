@@ -12,7 +12,7 @@ use crate::load;
 use crate::person;
 use crate::store;
 use crate::story::Tally;
-use flyball::{Event, Kind, Preset};
+use flyball::{Event, Kind, Origin, Preset};
 use flyball_journal::{Address, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
 use serde_json::json;
 use std::io::Write;
@@ -100,10 +100,15 @@ fn unanswered() -> Refusal {
     StoreError::new(flyball_journal::Trouble::Unknown, "the recorder gave no answer").into()
 }
 
-/// What a person says is not taken from an agent.
+/// What a person says is not taken from an agent. In the session of its own hook it does not even begin anew or speak as a
+/// person would: rows of equal acts end there.
 fn may_say(event: &Event) -> Result<(), Failure> {
-    match event.kind {
+    match &event.kind {
         Kind::ConfirmationAnswered { .. } | Kind::HumanReleased { .. } => person::speaks(&event.session),
+        Kind::UserMessage { origin: Origin::Human, .. } => person::speaks_in_its_own(&event.session),
+        Kind::SessionStarted { policy, reopen, .. } if policy.is_some() || *reopen => {
+            person::speaks_in_its_own(&event.session)
+        }
         _ => Ok(()),
     }
 }

@@ -103,3 +103,28 @@ fn a_coding_agent_does_not_answer_in_its_own_session() {
     let run = flyball(&folder, &args, b"", &[("CLAUDECODE", "1")]);
     assert!(run.out.contains("Approved"), "{}{}", run.out, run.err);
 }
+
+#[test]
+fn a_coding_agent_does_not_begin_its_own_session_anew() {
+    let folder = folder("speaking-anew");
+    let store = store(&folder);
+    let say = |session: &str, event: &str, agent: &[(&str, &str)]| {
+        let event = event.replace("$S", session);
+        flyball(&folder, &["observe", "--store", &store], event.as_bytes(), agent)
+    };
+    let tries = [
+        r#"{"type":"user.message","session":"$S","text":"go on"}"#,
+        r#"{"type":"session.started","session":"$S","policy":{"preset":"off"}}"#,
+        r#"{"type":"session.started","session":"$S","reopen":true}"#,
+    ];
+    for event in tries {
+        let run = say("claude-code:s1", event, &[("CLAUDECODE", "1")]);
+        assert!(run.code == 1 && run.out.contains("agent_speaks"), "{event}: {}{}", run.out, run.err);
+        let other = say("other", event, &[("CLAUDECODE", "1")]);
+        assert_eq!(other.code, 0, "what it starts itself is its own: {}{}", other.out, other.err);
+        let person = say("claude-code:s1", event, &[]);
+        assert_eq!(person.code, 0, "{event}: {}{}", person.out, person.err);
+    }
+    let agent = r#"{"type":"user.message","session":"$S","text":"go on","origin":"agent"}"#;
+    assert_eq!(say("claude-code:s1", agent, &[("CLAUDECODE", "1")]).code, 0);
+}
