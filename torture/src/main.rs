@@ -3,22 +3,27 @@
 //! usage: flyball-torture SUITE [--long] [--seed N] [--postgres URL] [--folder DIR]
 //!
 //! Each suite has a negative control: a run that is broken on purpose and must go red. The other modes (`writer`,
-//! `courier`, `worker`) are the child processes that the suites start and end.
+//! `courier`, `hasty`, `worker`) are the child processes that the suites start and end.
 
 mod audit;
 mod child;
 mod disk;
 mod errands;
 mod faults;
+mod faults_server;
 mod faulty;
 mod fence;
 mod fence_worker;
 mod flips;
 mod kill;
 mod kit;
+mod line;
 mod points;
+mod points_server;
 mod power;
+mod receiver;
 mod script;
+mod server;
 mod trace;
 mod writer;
 
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
     let done = match mode {
         "writer" => writer::writer(&words).map(|()| true),
         "courier" => writer::courier(&words).map(|()| true),
+        "hasty" => writer::hasty(&words).map(|()| true),
         "worker" => fence_worker::worker(&words).map(|()| true),
         _ => match SUITES.iter().find(|(name, _)| *name == mode) {
             Some((name, suite)) => torture(name, *suite, rest),

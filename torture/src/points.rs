@@ -1,4 +1,5 @@
-//! D2: the process ends at each named place. Checkpoints and migrations of a new file are SQLite's own.
+//! D2: the process ends at each named place. In checkpoints and migrations PostgreSQL has a part of its own
+//! (`points_server.rs`).
 
 use crate::audit::{Ack, audit};
 use crate::child::{Running, start_under};
@@ -6,6 +7,8 @@ use crate::disk::Disk;
 use crate::errands;
 use crate::kill::Client;
 use crate::kit::{Ask, Dice, Engine, Fallible, Row, fresh};
+use crate::points_server;
+use crate::server::Database;
 use flyball_journal::Point;
 
 /// One place: crash there again and again on one store, send again, and look.
@@ -92,13 +95,7 @@ pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
             let (seen, wrong) = place.at(point.as_str(), &mut dice, false)?;
             rows.push(Row::new(format!("{}, {}", engine.name(), point.as_str()), seen, wrong));
         }
-        for point in [Point::BeforeEffect, Point::InEffect, Point::AfterEffect] {
-            let tag = ask.tag(&format!("e{}", point as u8));
-            let folder = fresh(&ask.folder.join(format!("effects-{}", point.as_str())))?;
-            let (seen, wrong) =
-                errands::crash_at(&engine, &tag, &folder, (point.as_str(), crashes), &mut dice, false)?;
-            rows.push(Row::new(format!("{}, {}", engine.name(), point.as_str()), seen, wrong));
-        }
+        rows.extend(effects(ask, &engine, crashes, &mut dice)?);
     }
     let disk = Disk::build(&ask.folder)?;
     let engine = Engine::Sqlite(fresh(&ask.folder.join("checkpoint"))?.join("flyball.db"));
@@ -107,7 +104,30 @@ pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
     rows.push(Row::new("sqlite, in_checkpoint", seen, wrong));
     let (seen, wrong) = in_migration(ask, crashes, &mut dice)?;
     rows.push(Row::new("sqlite, in_migration", seen, wrong));
+    if let Some(server) = &ask.postgres {
+        rows.extend(points_server::rows(ask, server, &mut dice)?);
+    }
     rows.extend(controls(ask, &mut dice)?);
+    Ok(rows)
+}
+
+/// Crashes of the courier that ships, in a store of its own: it takes whatever waits.
+fn effects(ask: &Ask, engine: &Engine, crashes: u64, dice: &mut Dice) -> Fallible<Vec<Row>> {
+    let mut rows = Vec::new();
+    for point in [Point::BeforeEffect, Point::InEffect, Point::AfterEffect] {
+        let name = point.as_str();
+        let folder = fresh(&ask.folder.join(format!("effects-{name}")))?;
+        let database = match engine {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(server) => Some(Database::make(server, &ask.tag(&format!("e{}", point as u8)))?),
+        };
+        let engine = match &database {
+            Some(database) => Engine::Postgres(database.url.clone()),
+            None => Engine::Sqlite(folder.join("flyball.db")),
+        };
+        let (seen, wrong) = errands::crash_at(&engine, "e", &folder, (name, crashes), dice)?;
+        rows.push(Row::new(format!("{}, {name}", engine.name()), seen, wrong));
+    }
     Ok(rows)
 }
 
@@ -117,6 +137,6 @@ fn controls(ask: &Ask, dice: &mut Dice) -> Fallible<Vec<Row>> {
     let (seen, wrong) = place.at(Point::BeforeAppend.as_str(), dice, true)?;
     let first = Row::control("sqlite, before_append, acknowledged before it is sent", seen, wrong);
     let folder = fresh(&ask.folder.join("effects-control"))?;
-    let (seen, wrong) = errands::crash_at(&engine, "xe", &folder, ("in_effect", 2), dice, true)?;
+    let (seen, wrong) = errands::crash_hasty(&engine, "xe", &folder, ("in_effect", 2), dice)?;
     Ok(vec![first, Row::control("sqlite, in_effect, marked as done before it is performed", seen, wrong)])
 }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Events that one process sends before the other goes on.
 const SHIFT: usize = 7;
+/// How often a subscriber asks again for what is not there yet.
+const PATIENCE: u32 = 2_000;
 /// How often something is tried.
 const TRIES: usize = 8;
 /// The sessions, and the histories that they live through.
@@ -22,8 +24,8 @@ const HISTORIES: [(&str, &str); 4] = [
     ("budget", include_str!("../../fixtures/guards/budget.jsonl")),
     ("cycle", include_str!("../../fixtures/guards/cycle.jsonl")),
 ];
-/// How often the histories are lived through: ids must be found long after they were new.
-const ROUNDS: usize = 5;
+/// How often the histories are lived through where ids must be found long after they were new.
+pub(crate) const ROUNDS: usize = 5;
 /// The session that only has errands.
 const OUTBOX: &str = "outbox";
 /// Errands in it.
@@ -43,11 +45,11 @@ pub(crate) struct Told {
 /// What is stored, as far as it must not depend on faults: session, number, id, text, decision.
 pub(crate) type Stored = Vec<(String, u64, Option<String>, String, String)>;
 
-/// The histories as events with ids.
-fn events() -> Fallible<Vec<Incoming>> {
+/// The histories as events with ids, so many times.
+fn events(rounds: usize) -> Fallible<Vec<Incoming>> {
     let mut all = Vec::new();
     let mut number = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for (name, text) in HISTORIES {
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
                 number += 1;
@@ -111,13 +113,13 @@ impl Told {
     }
 }
 
-/// Lives through everything on a store.
-pub(crate) fn play(store: &Arc<dyn Desk>) -> Fallible<Told> {
+/// Lives through everything on a store, the histories so many times.
+pub(crate) fn play(store: &Arc<dyn Desk>, rounds: usize) -> Fallible<Told> {
     let mut told = Told::default();
     let keys = || (0..ERRANDS).map(|number| format!("{OUTBOX}/{number}/notify/0"));
     // The second try is stale if the first was done after all.
     again("append", || store.append(&[errands(OUTBOX, keys())]).map(|fates| fates == [Appended::Done]))?;
-    let events = events()?;
+    let events = events(rounds)?;
     let (early, late) = events.split_at(events.len() / 2);
     let options = RecorderOptions { hot_sessions: 4, ..RecorderOptions::default() };
     let recorder = Recorder::new(Arc::clone(store), PolicySource::preset(Preset::Agent), options.clone());
@@ -200,9 +202,18 @@ fn perform(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
 
 fn follow(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
     let mut cursor = Cursor::default();
+    let heads = again("heads", || store.heads(Which::All, 1000))?;
+    let events: u64 = heads.iter().map(|head| head.seq).sum();
+    let mut patience = PATIENCE;
     loop {
         let entries = again("since", || store.since(cursor, 7))?;
         let Some(last) = entries.last() else {
+            // A server holds the newest ones back while anybody's transaction is under way.
+            if (told.followed.len() as u64) < events && patience > 0 {
+                patience -= 1;
+                pause(1);
+                continue;
+            }
             // Which of two sessions comes first may depend on faults; the order within one may not.
             told.followed.sort_by(|one, other| one.0.cmp(&other.0));
             return Ok(());

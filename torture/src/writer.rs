@@ -1,11 +1,12 @@
 //! Child processes that write: four threads with one recorder, or a courier that performs errands.
 
 use crate::audit::Ack;
+use crate::errands::deliveries;
 use crate::kit::{Engine, Fallible, Words, digest, event, pause, read_sync, recorder, sync_word};
-use flyball_journal::{Journal, Point, Probe, Recorder, Refusal, Settled};
+use flyball_journal::{Courier, Point, Probe, Recorder, Refusal, Settled};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Threads of one writer.
 pub(crate) const LANES: usize = 4;
@@ -128,46 +129,48 @@ fn checkpoints(engine: &Engine, words: &Words, stop: &AtomicBool) {
     }
 }
 
-/// Performs errands: takes one, appends its key to the receiver's file, says that it is done. Ends itself at the
-/// place that it was told.
+/// Performs errands with the courier that ships, which ends at the place that it was told.
 pub(crate) fn courier(words: &Words) -> Fallible<()> {
     let store = Engine::read(words.get("engine")).open().map_err(|error| error.to_string())?;
-    let (point, hit) = (words.get("point"), words.number("hit"));
+    let source = deliveries(words)?;
+    let courier = Courier::new(store, &source.base().journal, trap(words));
+    until_idle(|| {
+        let told = courier.deliver(3).map_err(|error| error.to_string())?;
+        if told.again + told.dead > 0 {
+            return Err(format!("a delivery has failed: {told:?}"));
+        }
+        Ok(told.done > 0)
+    })
+}
+
+/// A courier that says "done" before it has performed anything: the control.
+pub(crate) fn hasty(words: &Words) -> Fallible<()> {
+    let store = Engine::read(words.get("engine")).open().map_err(|error| error.to_string())?;
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(words.get("receiver"));
+    let mut file = file.map_err(|error| error.to_string())?;
     let mut seen = 0;
-    let mut pass = |name: &str| {
-        seen += u64::from(name == point);
-        if name == point && seen == hit {
-            std::process::abort();
-        }
-    };
-    let open = || std::fs::OpenOptions::new().create(true).append(true).open(words.get("receiver"));
-    let mut receiver = open().map_err(|error| error.to_string())?;
-    let mut idle = 0;
-    while idle < 40 {
-        let errands = claim(&store)?;
-        idle = if errands.is_empty() { idle + 1 } else { 0 };
-        if errands.is_empty() {
-            pause(5);
-        }
-        for errand in errands.iter().filter(|errand| errand.session.starts_with(words.get("tag"))) {
-            pass("before_effect");
-            if words.flag("early") {
-                done(&store, &errand.key)?;
+    until_idle(|| {
+        let errands = store.claim(3, 60).map_err(|error| error.to_string())?;
+        for errand in &errands {
+            store.settle(&errand.key, &Settled::Done).map_err(|error| error.to_string())?;
+            seen += 1;
+            if words.flag("hit") && seen == words.number("hit") {
+                std::process::abort();
             }
-            pass("in_effect");
-            let line = format!("{}\n", errand.key);
-            receiver.write_all(line.as_bytes()).map_err(|error| error.to_string())?;
-            pass("after_effect");
-            done(&store, &errand.key)?;
+            writeln!(file, "{}", errand.key).map_err(|error| error.to_string())?;
+        }
+        Ok(!errands.is_empty())
+    })
+}
+
+/// Works until there has been nothing to do for a while.
+fn until_idle(mut work: impl FnMut() -> Fallible<bool>) -> Fallible<()> {
+    let mut idle = 0;
+    while idle < 20 {
+        idle = if work()? { 0 } else { idle + 1 };
+        if idle > 0 {
+            pause(5);
         }
     }
     Ok(())
-}
-
-fn claim<J: Journal + ?Sized>(store: &Arc<J>) -> Fallible<Vec<flyball_journal::Errand>> {
-    store.claim(3, 60).map_err(|error| error.to_string())
-}
-
-fn done<J: Journal + ?Sized>(store: &Arc<J>, key: &str) -> Fallible<()> {
-    store.settle(key, &Settled::Done).map_err(|error| error.to_string())
 }

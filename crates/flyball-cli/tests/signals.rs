@@ -24,6 +24,8 @@ mod metrics;
 mod notify;
 #[path = "signals/receivers.rs"]
 mod receivers;
+#[path = "signals/sealed.rs"]
+mod sealed;
 #[path = "signals/traces.rs"]
 mod traces;
 #[path = "pages/visitor.rs"]

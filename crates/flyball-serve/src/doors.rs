@@ -7,7 +7,7 @@ use crate::page;
 use crate::problem::Problem;
 use crate::serve::Inside;
 use crate::signals::watch;
-use crate::who::{self, Role};
+use crate::who::{self, Principal, Role};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -29,6 +29,33 @@ pub struct Door {
     pub method: String,
     /// The least role; `None` is open to everybody.
     pub needs: Option<Role>,
+    /// It tells of all sessions together, so it is shut for a key that is limited to some of them.
+    pub whole: bool,
+}
+
+/// Whom a route lets in.
+#[derive(Debug, Clone, Copy)]
+struct Lock {
+    needs: Option<Role>,
+    whole: bool,
+}
+
+impl Lock {
+    /// Refuses whoever may not.
+    fn check(self, request: &Request) -> Result<(), Problem> {
+        let Some(needs) = self.needs else { return Ok(()) };
+        who::allow(needs, request)?;
+        let own = request.extensions().get::<Principal>().and_then(|principal| principal.sessions.as_ref());
+        match own {
+            Some(own) if self.whole => {
+                let what =
+                    format!("this is about all sessions, and this key is for those that begin with '{own}'");
+                let advice = "use a key that is made without --sessions";
+                Err(Problem::new(StatusCode::FORBIDDEN, "whole_store", what, advice))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The routes while they are put together.
@@ -40,40 +67,61 @@ pub(crate) struct Doors {
 
 impl Doors {
     /// Adds a route of the interface: it stands in the document, with its role.
-    pub(crate) fn api(mut self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
+    pub(crate) fn api(self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
+        self.add(Lock { needs, whole: false }, route)
+    }
+
+    /// The same for one that tells of all sessions together, or governs them.
+    pub(crate) fn whole(self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
+        self.add(Lock { needs, whole: true }, route)
+    }
+
+    fn add(mut self, lock: Lock, route: UtoipaMethodRouter<Shared>) -> Self {
+        let Lock { needs, whole } = lock;
         let (schemas, mut paths, methods) = route;
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations(item) {
-                self.table.push(Door { path: path.clone(), method: method.to_owned(), needs });
+                self.table.push(Door { path: path.clone(), method: method.to_owned(), needs, whole });
                 operation.security =
                     Some(needs.map(|_| SecurityRequirement::new("key", [""; 0])).into_iter().collect());
                 document::complete(operation, needs);
             }
         }
-        self.router = self.router.routes((schemas, paths, guarded(needs, methods)));
+        self.router = self.router.routes((schemas, paths, guarded(lock, methods)));
         self
     }
 
     /// Adds a page for people: it stands in the table, and not in the document.
     pub(crate) fn page(
-        mut self,
+        self,
         needs: Option<Role>,
         path: &str,
         methods: &[&str],
         route: MethodRouter<Shared>,
     ) -> Self {
-        let doors =
-            methods.iter().map(|method| Door { path: path.to_owned(), method: (*method).to_owned(), needs });
-        self.table.extend(doors);
-        self.pages = self.pages.route(path, guarded_page(needs, route));
+        self.add_page(Lock { needs, whole: false }, path, methods, route)
+    }
+
+    /// The same for one that tells of all sessions together.
+    pub(crate) fn whole_page(self, needs: Option<Role>, path: &str, route: MethodRouter<Shared>) -> Self {
+        self.add_page(Lock { needs, whole: true }, path, &["GET"], route)
+    }
+
+    fn add_page(mut self, lock: Lock, path: &str, methods: &[&str], route: MethodRouter<Shared>) -> Self {
+        let Lock { needs, whole } = lock;
+        let door = |method: &&str| Door { path: path.to_owned(), method: (*method).to_owned(), needs, whole };
+        self.table.extend(methods.iter().map(door));
+        self.pages = self.pages.route(path, guarded_page(lock, route));
         self
     }
 }
 
-fn guarded(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
-    let Some(needs) = needs else { return route };
+fn guarded(lock: Lock, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    if lock.needs.is_none() {
+        return route;
+    }
     route.layer(from_fn(move |request: Request, next: Next| async move {
-        match who::allow(needs, &request) {
+        match lock.check(&request) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         }
@@ -81,10 +129,12 @@ fn guarded(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Sha
 }
 
 /// A page is guarded as well, and a browser is told so in a page.
-fn guarded_page(needs: Option<Role>, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
-    let Some(needs) = needs else { return route };
+fn guarded_page(lock: Lock, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    if lock.needs.is_none() {
+        return route;
+    }
     route.layer(from_fn(move |request: Request, next: Next| async move {
-        match who::allow(needs, &request) {
+        match lock.check(&request) {
             Ok(()) => next.run(request).await,
             Err(problem) => page::refused(problem, &request),
         }

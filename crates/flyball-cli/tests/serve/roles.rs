@@ -74,11 +74,53 @@ fn every_route_lets_in_whom_the_table_says_and_nobody_else() {
 }
 
 #[test]
+fn a_key_for_some_sessions_learns_nothing_of_the_others() {
+    let server = Server::start(&folder("limited"), &["--no-socket"]);
+    let agent = server.key("bot", Role::Agent);
+    for session in ["mine/1", "hidden/2"] {
+        server.event(&agent, &serde_json::json!({"type": "turn.started", "session": session}));
+    }
+    let limited = [Role::Agent, Role::Operator, Role::Admin]
+        .map(|role| (role, server.key_for(&format!("own-{}", role.as_str()), role, "mine/")));
+    for door in doors().iter().filter(|door| !door.path.contains('{')) {
+        for (role, key) in limited.iter().filter(|(role, _)| door.needs.is_some_and(|needs| *role >= needs)) {
+            let told = knock(&server, door, Some(key));
+            let what = format!("{} {} as {role:?}: {told}", door.method, door.path);
+            assert!(!told.contains("hidden/"), "{what}");
+            assert_eq!(told.contains("whole_store"), door.whole, "{what}");
+            if door.whole {
+                assert_eq!(status(&told), 403, "{what}");
+            }
+        }
+    }
+    let whole: Vec<String> = doors().into_iter().filter(|door| door.whole).map(|door| door.path).collect();
+    for path in ["/health", "/metrics", "/v1/metrics", "/v1/audit", "/v1/keys"] {
+        assert!(whole.iter().any(|own| own == path), "{path} tells of all sessions");
+    }
+    // It could otherwise make itself a key for everything.
+    let admin = &limited[2].1;
+    let wanted = serde_json::json!({"name": "more", "role": "admin"});
+    let (status, told) = server.json("POST", "/v1/keys", admin, Some(&wanted));
+    assert_eq!((status, &told["error"]["code"]), (403, &"whole_store".into()));
+    // What is its own, it sees; and its page has no way to where it may not go.
+    let operator = &limited[1].1;
+    let (_, list) = server.json("GET", "/v1/sessions", operator, None);
+    assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
+    let (status, page) = server.ask("GET", "/sessions", Some(operator), None);
+    assert!(status == 200 && page.contains("mine/1") && !page.contains("href=\"/health\""), "{page}");
+    let (_, page) = server.ask("GET", "/sessions", Some(&server.key("anna", Role::Operator)), None);
+    assert!(page.contains("hidden/2") && page.contains("href=\"/health\""), "{page}");
+    let log = server.ask("GET", "/v1/audit", Some(&server.key("boss", Role::Admin)), None).1;
+    assert!(log.contains("whole_store") && log.contains("own-admin"), "the refusals are noted: {log}");
+}
+
+#[test]
 fn the_table_in_the_document_is_the_table_of_the_router() {
     let mut table = "| method | path | needs |\n|---|---|---|\n".to_owned();
     for door in doors() {
         let needs = door.needs.map_or("nothing", Role::as_str);
-        table.push_str(&format!("| {} | `{}` | {needs} |\n", door.method, door.path));
+        let all = if door.whole { ", all" } else { "" };
+        table.push_str(&format!("| {} | `{}` | {needs}{all} |\n", door.method, door.path));
     }
     let path = root().join("docs/server.md");
     let page = std::fs::read_to_string(&path).unwrap();

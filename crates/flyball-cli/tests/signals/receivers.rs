@@ -58,13 +58,15 @@ fn answer(mut stream: TcpStream, status: u16, tell: &Sender<Post>) -> Option<()>
 }
 
 /// A letter as the relay got it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Letter {
     pub(crate) from: String,
     pub(crate) to: Vec<String>,
     pub(crate) text: String,
     /// What the client said to show who it is.
     pub(crate) auth: Option<String>,
+    /// It came on an encrypted line.
+    pub(crate) sealed: bool,
 }
 
 /// A relay that takes letters and keeps them. It offers a plain login.
@@ -74,22 +76,48 @@ pub(crate) fn smtp() -> (String, Receiver<Letter>) {
     let (tell, letters) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let _ = talk(stream.unwrap(), &tell);
+            let mut line = BufReader::new(stream.unwrap());
+            let _ = line
+                .get_mut()
+                .write_all(GREETING)
+                .and_then(|()| talk(&mut line, &Letter::default(), false, &tell));
         }
     });
     (place, letters)
 }
 
-fn talk(mut stream: TcpStream, tell: &Sender<Letter>) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut letter = Letter { from: String::new(), to: Vec::new(), text: String::new(), auth: None };
-    stream.write_all(b"220 relay.test\r\n")?;
+/// What a relay says first.
+pub(crate) const GREETING: &[u8] = b"220 relay.test\r\n";
+
+/// How a talk with a relay went on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// They are done.
+    Bye,
+    /// The client wants to go on encrypted.
+    Sealing,
+}
+
+/// Talks with a client and keeps its letters; `begun` is what every letter on this line has, `offer` whether it may go
+/// on encrypted.
+pub(crate) fn talk<S: Read + Write>(
+    reader: &mut BufReader<S>,
+    begun: &Letter,
+    offer: bool,
+    tell: &Sender<Letter>,
+) -> std::io::Result<Ended> {
+    let mut letter = begun.clone();
     let mut line = String::new();
     while reader.read_line(&mut line)? > 0 {
         let said = line.trim_end().to_owned();
         line.clear();
         let reply = match said.split(' ').next().unwrap_or_default().to_uppercase().as_str() {
+            "EHLO" if offer => "250-relay.test\r\n250-STARTTLS\r\n250 8BITMIME\r\n",
             "EHLO" => "250-relay.test\r\n250-AUTH PLAIN\r\n250 8BITMIME\r\n",
+            "STARTTLS" if offer => {
+                reader.get_mut().write_all(b"220 go on\r\n")?;
+                return Ok(Ended::Sealing);
+            }
             "AUTH" => {
                 letter.auth = Some(said);
                 "235 so it is\r\n"
@@ -103,7 +131,7 @@ fn talk(mut stream: TcpStream, tell: &Sender<Letter>) -> std::io::Result<()> {
                 "250 ok\r\n"
             }
             "DATA" => {
-                stream.write_all(b"354 go on\r\n")?;
+                reader.get_mut().write_all(b"354 go on\r\n")?;
                 while reader.read_line(&mut line)? > 0 && line != ".\r\n" {
                     letter.text.push_str(&line);
                     line.clear();
@@ -113,14 +141,14 @@ fn talk(mut stream: TcpStream, tell: &Sender<Letter>) -> std::io::Result<()> {
                 "250 taken\r\n"
             }
             "QUIT" => {
-                stream.write_all(b"221 bye\r\n")?;
-                return Ok(());
+                reader.get_mut().write_all(b"221 bye\r\n")?;
+                return Ok(Ended::Bye);
             }
             _ => "250 ok\r\n",
         };
-        stream.write_all(reply.as_bytes())?;
+        reader.get_mut().write_all(reply.as_bytes())?;
     }
-    Ok(())
+    Ok(Ended::Bye)
 }
 
 /// The next thing that must come.

@@ -7,7 +7,7 @@ use super::link::Link;
 use super::trouble::Fault;
 use crate::error::{StoreError, Trouble};
 use crate::journal::Result;
-use crate::probe::Point;
+use crate::probe::{Point, Probe};
 use deadpool_postgres::ClientWrapper;
 
 /// The oldest server that knows what we need: transaction numbers of 64 bits.
@@ -161,7 +161,7 @@ pub(super) fn migrate(link: &Link) -> Result<()> {
             if schema == SCHEMA {
                 return Ok(());
             }
-            step(client).await?;
+            step(client, &link.probe).await?;
             link.probe.pass(Point::InMigration);
         }
     })
@@ -214,7 +214,7 @@ async fn version(client: &ClientWrapper) -> std::result::Result<i64, Fault> {
 }
 
 /// Runs the next migration, if nobody else has run it meanwhile.
-async fn step(client: &ClientWrapper) -> std::result::Result<(), Fault> {
+async fn step(client: &ClientWrapper, probe: &Probe) -> std::result::Result<(), Fault> {
     client.batch_execute("BEGIN; SET LOCAL statement_timeout = 0").await?;
     client.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     let schema = version(client).await?;
@@ -230,6 +230,7 @@ async fn step(client: &ClientWrapper) -> std::result::Result<(), Fault> {
         let put = "INSERT INTO flyball_meta (key, value) VALUES ('schema', $1) \
             ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         client.execute(put, &[&(schema + 1).to_string()]).await?;
+        probe.pass(Point::InMigration);
     }
     client.batch_execute("COMMIT").await?;
     Ok(())

@@ -43,10 +43,10 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(operator, routes!(people::stop))
         .api(operator, routes!(policies::check))
         .api(operator, routes!(policies::effective))
-        .api(operator, routes!(log::read))
-        .api(admin, routes!(keys::list))
-        .api(admin, routes!(keys::create))
-        .api(admin, routes!(keys::revoke));
+        .whole(operator, routes!(log::read))
+        .whole(admin, routes!(keys::list))
+        .whole(admin, routes!(keys::create))
+        .whole(admin, routes!(keys::revoke));
     runs(signals(doors))
 }
 
@@ -56,8 +56,8 @@ fn signals(doors: Doors) -> Doors {
         .api(None, routes!(health::readyz))
         .api(Some(Role::Agent), routes!(live::all))
         .api(Some(Role::Agent), routes!(live::of_session))
-        .api(Some(Role::Agent), routes!(metrics::text))
-        .api(Some(Role::Agent), routes!(metrics::json))
+        .whole(Some(Role::Agent), routes!(metrics::text))
+        .whole(Some(Role::Agent), routes!(metrics::json))
         .api(Some(Role::Agent), routes!(export::session))
 }
 

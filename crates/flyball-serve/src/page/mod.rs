@@ -40,6 +40,6 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .page(person, "/sessions/{session}", &["GET"], get(session::show))
         .page(person, "/session", &["GET"], get(session::show_named))
         .page(person, "/sessions/{session}/graph.svg", &["GET"], get(session::graph))
-        .page(person, "/health", &["GET"], get(health::show))
+        .whole_page(person, "/health", get(health::show))
         .page(person, "/act/{what}", &["POST"], post(forms::act))
 }

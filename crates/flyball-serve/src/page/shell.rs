@@ -74,6 +74,7 @@ pub(super) fn page(frame: &Frame<'_>, body: Markup) -> Markup {
 
 fn top(frame: &Frame<'_>) -> Markup {
     let inside = frame.who.is_some();
+    let whole = frame.who.is_some_and(|who| who.sessions.is_none());
     html! {
         header.top {
             a.brand href="/" { (mark()) span { "Flyball" } }
@@ -81,7 +82,7 @@ fn top(frame: &Frame<'_>) -> Markup {
                 nav aria-label="Pages" {
                     (tab("/", "Inbox", frame.place == Place::Inbox, frame.waiting))
                     (tab("/sessions", "Sessions", frame.place == Place::Sessions, None))
-                    (tab("/health", "Health", frame.place == Place::Health, None))
+                    @if whole { (tab("/health", "Health", frame.place == Place::Health, None)) }
                 }
             }
             div.tools {

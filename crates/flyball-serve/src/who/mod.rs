@@ -25,7 +25,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 /// The refusals that stand in the audit log: they are about who somebody is, not about what they sent.
-const REFUSED: [&str; 4] = ["role_forbidden", "not_your_session", "foreign_origin", "key_unknown"];
+const REFUSED: [&str; 5] =
+    ["role_forbidden", "not_your_session", "whole_store", "foreign_origin", "key_unknown"];
 
 /// What somebody may do. Each may do what the ones before may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
