@@ -122,12 +122,12 @@ export const Flyball = async ({ client, directory }) => {
       await tell(answer);
     },
     event: async ({ event }) => {
-      const info = event.properties?.info;
-      if (event.type === "session.created" && info) {
+      if (event.type === "session.created" && event.properties?.info) {
+        const info = event.properties.info;
         if (info.parentID) keep(parents, info.id, info.parentID);
         await tell(await ask("session.created", about(info.id)));
-      } else if (event.type === "message.updated" && info) {
-        keep(roles, info.id, info.role);
+      } else if (event.type === "message.updated" && event.properties?.info) {
+        keep(roles, event.properties.info.id, event.properties.info.role);
       } else if (event.type === "message.part.updated" && event.properties?.part?.type === "text") {
         const part = event.properties.part;
         if (roles.get(part.messageID) === "assistant") keep(texts, part.sessionID, part.text);
