@@ -112,6 +112,8 @@ fn no_planted_secret_is_found_in_any_sink() {
     std::fs::write(folder.join("flyball.yaml"), policy.to_string()).unwrap();
     let args = ["--no-socket", "--policy", "flyball.yaml", "--otlp", &collector, "--otlp-content"];
     let server = Server::start(&folder, &args);
+    // It says where it listens before it is up; who was answered finds it as it stays.
+    assert_eq!(server.ask("GET", "/healthz", None, None).0, 200);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
     let dump = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert!(dump.split_whitespace().rev().skip(1).take(2).all(|limit| limit == "0"), "{dump}");

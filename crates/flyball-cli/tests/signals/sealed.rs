@@ -6,7 +6,7 @@ use crate::kit::{Server, folder};
 use crate::notify::halt;
 use crate::receivers::{Ended, GREETING, Letter, next, talk};
 use flyball_serve::Role;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
@@ -33,8 +33,9 @@ enum Seal {
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -136,7 +137,7 @@ fn given_up(server: &Server) -> (u64, String) {
 
 #[test]
 fn a_letter_goes_by_starttls_and_by_smtps_to_a_relay_that_is_trusted() {
-    let authority = Authority::new();
+    let authority = Authority::new("ours");
     let cases = [
         ("sealed-near", "127.0.0.1", Seal::Starttls),
         ("sealed-far", "127.0.0.2", Seal::Starttls),
@@ -154,20 +155,21 @@ fn a_letter_goes_by_starttls_and_by_smtps_to_a_relay_that_is_trusted() {
 
 #[test]
 fn a_relay_that_is_not_trusted_gets_nothing_and_the_errand_ends_with_the_reason() {
-    let (trusted, other) = (Authority::new(), Authority::new());
+    let (trusted, other) = (Authority::new("ours"), Authority::new("somebody else"));
     for (name, seal) in [("unsealed-starttls", Seal::Starttls), ("unsealed-smtps", Seal::Smtps)] {
         let (place, letters) = relay("127.0.0.1", seal, other.relay());
         let server = tells(name, &place, &trusted);
         let (attempts, reason) = given_up(&server);
         assert_eq!(attempts, 2, "{name}: it was tried again");
-        assert!(reason.contains("certificate"), "{name}: {reason}");
+        assert!(reason.contains("certificate: UnknownIssuer"), "{name}: {reason}");
+        assert!(reason.contains("SSL_CERT_FILE"), "{name}: it says what to do: {reason}");
         assert!(letters.try_recv().is_err(), "{name}: it got a letter");
     }
 }
 
 #[test]
 fn a_password_is_not_sent_in_the_clear_to_another_machine() {
-    let authority = Authority::new();
+    let authority = Authority::new("ours");
     let (place, letters) = relay("127.0.0.2", Seal::Never, authority.relay());
     let server = tells("unsealed-far", &place, &authority);
     let (_, reason) = given_up(&server);

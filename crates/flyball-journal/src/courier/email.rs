@@ -29,7 +29,15 @@ pub(super) fn send(
     timeout: Duration,
 ) -> Result<(), String> {
     let relay = relay(email, timeout)?;
-    relay.send(&letter(email, errand, words, now)?).map(|_| ()).map_err(|error| error.to_string())
+    relay.send(&letter(email, errand, words, now)?).map(|_| ()).map_err(|error| told(&error.to_string()))
+}
+
+/// What went wrong, with what to do where that is not plain.
+fn told(error: &str) -> String {
+    if error.contains("peer certificate") {
+        return format!("{error}; this machine does not trust the relay, SSL_CERT_FILE names other roots");
+    }
+    error.to_owned()
 }
 
 fn letter(email: &Email, errand: &Errand, words: &Words, now: u64) -> Result<Message, String> {
