@@ -1,5 +1,5 @@
-//! `cargo xtask static`: the command linked statically. It needs nothing of the system but its kernel, and starts in a
-//! third of the time, because nobody has to look for libraries and put them together first: a hook is a process of its own.
+//! `cargo xtask static`: the command linked statically. It needs nothing of the system but its kernel, and starts in about
+//! half the time, because nobody has to look for libraries and put them together first: a hook is a process of its own.
 //!
 //! Only the last step of a build is another one, so what was built before is used. Names of machines are resolved by the
 //! files and the DNS; other sources that a system may name (`nsswitch.conf`) are asked only where the same glibc is there.
