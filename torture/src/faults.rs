@@ -231,7 +231,7 @@ fn server(ask: &Ask, url: &str) -> Fallible<Vec<Row>> {
 
 /// The suite.
 pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
-    let memory = Matrix::new(ask, &Place::Memory, ROUNDS, ask.pick(6, 2))?;
+    let memory = Matrix::new(ask, &Place::Memory, ROUNDS, ask.pick(6, 3))?;
     let file = Matrix::new(ask, &Place::File, ROUNDS, ask.pick(4, 1))?;
     let mut rows = vec![memory.row(&[Place::Memory])?, file.row(&[Place::File])?];
     let disk = Disk::build(&ask.folder)?;
