@@ -5,6 +5,7 @@
 
 use crate::journal::{Errand, PendingRow};
 use flyball::{Status, Verdict};
+use std::cell::Cell;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The hash that chains the events of a session: of the hash before it, the event and its decision.
@@ -57,6 +58,24 @@ pub struct Head {
 }
 
 impl Head {
+    /// Becomes as another one. Texts that stay the same are not made anew: they seldom change.
+    pub(crate) fn become_as(&mut self, other: &Head) {
+        let Head { session, rev, epoch, seq, chain, policy, snapshot, pending, started, updated, glance } =
+            other;
+        if self.session != *session {
+            self.session.clone_from(session);
+        }
+        if self.policy != *policy {
+            self.policy.clone_from(policy);
+        }
+        if self.glance != *glance {
+            self.glance.clone_from(glance);
+        }
+        (self.rev, self.epoch, self.seq, self.chain) = (*rev, *epoch, *seq, *chain);
+        (self.snapshot, self.pending) = (*snapshot, *pending);
+        (self.started, self.updated) = (*started, *updated);
+    }
+
     /// The checksum over everything that is stored of it. The epoch is left out: it moves on its own, with a lease.
     #[must_use]
     pub fn sum(&self) -> u64 {
@@ -107,19 +126,18 @@ impl Record {
     /// The chain hash that this record must have after one with `before`.
     #[must_use]
     pub fn chained(&self, before: &Chain) -> Chain {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(before);
-        hasher.update(&self.seq.to_le_bytes());
-        hasher.update(&self.at.map_or([0xff; 8], u64::to_le_bytes));
-        hasher.update(&self.epoch.to_le_bytes());
-        hasher.update(self.id.as_deref().unwrap_or_default().as_bytes());
-        hasher.update(&[0, u8::from(self.whole)]);
-        hasher.update(self.text.as_bytes());
-        hasher.update(&[0]);
-        hasher.update(self.decision.as_bytes());
-        let mut chain = [0; 16];
-        chain.copy_from_slice(hasher.finalize().as_bytes().first_chunk::<16>().unwrap_or(&[0; 16]));
-        chain
+        let mut room = Room::of_about(256 + self.text.len() + self.decision.len());
+        room.0.extend_from_slice(before);
+        room.0.extend_from_slice(&self.seq.to_le_bytes());
+        room.0.extend_from_slice(&self.at.map_or([0xff; 8], u64::to_le_bytes));
+        room.0.extend_from_slice(&self.epoch.to_le_bytes());
+        room.0.extend_from_slice(self.id.as_deref().unwrap_or_default().as_bytes());
+        room.0.extend_from_slice(&[0, u8::from(self.whole)]);
+        room.0.extend_from_slice(self.text.as_bytes());
+        room.0.push(0);
+        room.0.extend_from_slice(self.decision.as_bytes());
+        let hash = blake3::hash(&room.0);
+        hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default()
     }
 
     /// The checksum over everything that is stored of it.
@@ -167,21 +185,50 @@ impl PendingRow {
     }
 }
 
-/// A checksum in which every part is told apart from the next. The parts are gathered and summed at once: that is
-/// quicker than a running sum of many small ones.
-pub struct Sum(Vec<u8>);
+/// Where the parts of a sum are gathered: summing them at once is quicker than a running sum of many small ones.
+struct Room(Vec<u8>);
+
+thread_local! {
+    /// Where the parts of the last sum were gathered: the next one can use the same room.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The most bytes of room that are kept.
+const ROOM_BYTES: usize = 64 * 1024;
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.0.capacity() <= ROOM_BYTES {
+            // A thread that is about to end has no use for it.
+            let _ = ROOM.try_with(|room| room.set(std::mem::take(&mut self.0)));
+        }
+    }
+}
+
+impl Room {
+    /// Room for about so many bytes.
+    fn of_about(bytes: usize) -> Self {
+        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
+        room.clear();
+        room.reserve(bytes);
+        Room(room)
+    }
+}
+
+/// A checksum in which every part is told apart from the next.
+pub struct Sum(Room);
 
 impl Sum {
     /// A sum of about so many bytes.
     #[must_use]
     pub fn of_about(bytes: usize) -> Self {
-        Sum(Vec::with_capacity(bytes))
+        Sum(Room::of_about(bytes))
     }
 
     /// Adds bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        self.0.extend_from_slice(bytes);
+        self.0.0.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.0.0.extend_from_slice(bytes);
         self
     }
 
@@ -200,14 +247,14 @@ impl Sum {
 
     /// Adds a number.
     pub fn number(&mut self, number: u64) -> &mut Self {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        self.0.0.extend_from_slice(&number.to_le_bytes());
         self
     }
 
     /// The checksum.
     #[must_use]
     pub fn done(&self) -> u64 {
-        xxh3_64(&self.0)
+        xxh3_64(&self.0.0)
     }
 }
 

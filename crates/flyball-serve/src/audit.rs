@@ -61,7 +61,7 @@ impl Entry {
     /// Something that somebody does.
     pub(crate) fn by(principal: &Principal) -> Self {
         let Principal { name, role, from, .. } = principal.clone();
-        Entry { who: name, role: Some(role), from, ..Entry::default() }
+        Entry { who: name, role: Some(role), from: from.to_string(), ..Entry::default() }
     }
 
     /// What they do.

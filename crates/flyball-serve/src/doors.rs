@@ -6,15 +6,16 @@ use crate::office::Shared;
 use crate::page;
 use crate::problem::Problem;
 use crate::serve::Inside;
-use crate::signals::watch;
-use crate::who::{self, Principal, Role};
+use crate::signals::watch::Asking;
+use crate::who::{self, Peer, Principal, Role};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::{Arc, LazyLock};
+use tower::ServiceExt;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
@@ -57,6 +58,10 @@ impl Lock {
         }
     }
 }
+
+/// Where events are sent to, and whom that route lets in.
+const EVENTS: &str = "/v1/events";
+const TO_EVENTS: Lock = Lock { needs: Some(Role::Agent), whole: false };
 
 /// The routes while they are put together.
 pub(crate) struct Doors {
@@ -158,22 +163,65 @@ fn all() -> Doors {
     page::add(api::add(empty))
 }
 
-/// The router that serves them.
-pub(crate) fn router(office: Shared) -> Router {
-    let Doors { router, pages, .. } = all();
-    let (api, _) = router.split_for_parts();
-    api.merge(pages)
-        .fallback(nowhere)
-        .method_not_allowed_fallback(not_so)
-        .layer(from_fn_with_state(office.clone(), pass))
-        .with_state(office)
+/// Where every request comes in.
+pub(crate) struct Entrance {
+    office: Shared,
+    router: Router,
+}
+
+impl Entrance {
+    /// The entrance of an office.
+    pub(crate) fn new(office: Shared) -> Self {
+        let Doors { router, pages, .. } = all();
+        let (api, _) = router.split_for_parts();
+        let routed = |State(office): State<Shared>, request: Request, next: Next| async move {
+            let asked = Asking::of(&request);
+            pass(&office, asked, request, |request| next.run(request)).await
+        };
+        let router = api
+            .merge(pages)
+            .fallback(nowhere)
+            .method_not_allowed_fallback(not_so)
+            .layer(from_fn_with_state(office.clone(), routed))
+            .with_state(office.clone());
+        Entrance { office, router }
+    }
+
+    /// Answers a request. Events come in thousands a second, and finding their route costs as much as reading them:
+    /// they go straight to where the router would send them, through the same checks.
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        if request.method() == Method::POST && request.uri().path() == EVENTS {
+            let asked = Asking::at(EVENTS, "POST");
+            return pass(&self.office, asked, request, |request| self.straight(request)).await;
+        }
+        match Box::pin(self.router.clone().oneshot(request)).await {
+            Ok(response) => response,
+        }
+    }
+
+    /// To the events, as the router leads there.
+    async fn straight(&self, request: Request) -> Response {
+        if let Err(problem) = TO_EVENTS.check(&request) {
+            return problem.into_response();
+        }
+        let known = request.extensions();
+        let (Some(principal), Some(peer)) = (known.get::<Principal>().cloned(), known.get::<Peer>().copied())
+        else {
+            return Problem::busy().into_response();
+        };
+        api::events::take(&self.office, &principal, peer, None, request).await.into_response()
+    }
 }
 
 /// The way of every request: counted, let in, answered, dressed, told. One layer, because each has its price.
-async fn pass(State(office): State<Shared>, request: Request, next: Next) -> Response {
-    let Some(inside) = Inside::enter(Arc::clone(&office)) else { return Problem::stopping().into_response() };
-    let asked = watch::Asking::of(&request);
-    let (by, response) = who::let_in(&office, request, next).await;
+async fn pass<F: Future<Output = Response>>(
+    office: &Shared,
+    asked: Asking,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let Some(inside) = Inside::enter(Arc::clone(office)) else { return Problem::stopping().into_response() };
+    let (by, response) = who::let_in(office, request, next).await;
     let response = page::dressed(response);
     asked.answered(&office.signals, by.as_deref(), &response);
     drop(inside);
@@ -222,4 +270,16 @@ pub fn openapi() -> OpenApi {
 pub(crate) fn openapi_text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&openapi()).unwrap_or_default());
     &TEXT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_straight_way_is_the_one_of_the_table() {
+        let found = doors().into_iter().find(|door| door.path == EVENTS && door.method == "POST");
+        let Lock { needs, whole } = TO_EVENTS;
+        assert_eq!(found, Some(Door { path: EVENTS.to_owned(), method: "POST".to_owned(), needs, whole }));
+    }
 }

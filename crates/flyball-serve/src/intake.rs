@@ -21,7 +21,7 @@ const IN_TURN: usize = 3;
 
 /// Events of one request, and who waits for the answers.
 struct Waiting {
-    events: Vec<Incoming>,
+    events: Vec<Box<Incoming>>,
     answers: oneshot::Sender<Vec<Answer>>,
     /// Their places in the line.
     places: OwnedSemaphorePermit,
@@ -109,7 +109,7 @@ impl Intake {
     ///
     /// # Errors
     /// If there is no room for them; none was taken then.
-    pub(crate) async fn submit(&self, events: Vec<Incoming>) -> Result<Vec<Answer>, Problem> {
+    pub(crate) async fn submit(&self, events: Vec<Box<Incoming>>) -> Result<Vec<Answer>, Problem> {
         let count = u32::try_from(events.len()).map_err(|_| Problem::busy())?;
         let places = Arc::clone(&self.places).try_acquire_many_owned(count).map_err(|_| Problem::busy())?;
         let began = std::time::Instant::now();
@@ -128,7 +128,7 @@ impl Intake {
     ///
     /// # Errors
     /// If it was not taken.
-    pub(crate) async fn submit_one(&self, event: Incoming) -> Result<flyball::Decision, Problem> {
+    pub(crate) async fn submit_one(&self, event: Box<Incoming>) -> Result<flyball::Decision, Problem> {
         let answer = self.submit(vec![event]).await?.pop();
         answer.ok_or_else(Problem::busy)?.map_err(Problem::from)
     }
@@ -167,7 +167,7 @@ fn commit(
         let (answers, events): (Vec<_>, Vec<_>) = recorder.submit_and_return(events).into_iter().unzip();
         let decided = answers.iter().zip(events).filter_map(|(answer, incoming)| {
             let (decision, incoming) = (answer.as_ref().ok()?, incoming?);
-            Some((incoming.event, decision.clone(), incoming.text.len()))
+            Some((incoming, decision.clone()))
         });
         recent.put(decided);
         let mut answers = answers.into_iter();

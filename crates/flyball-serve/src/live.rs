@@ -150,7 +150,8 @@ async fn sight(office: &Shared, from: Cursor) -> Result<Step, StoreError> {
     let Some(last) = known.len().checked_sub(1).and_then(|last| sighted.get(last)) else {
         return Ok(Step { to: from, all: sighted.is_empty() });
     };
-    office.live.tally.next((from, last.cursor), &known);
+    let decided = known.iter().map(|(incoming, decision)| (&incoming.event, decision));
+    office.live.tally.next((from, last.cursor), decided);
     Ok(Step { to: last.cursor, all: known.len() < SIGHTED })
 }
 
@@ -161,10 +162,10 @@ async fn read_on(office: &Shared, from: Cursor) -> Result<Step, StoreError> {
     let Some(to) = entries.last().map(|last| last.cursor) else { return Ok(Step { to: from, all }) };
     let known = |entry: &Entry| {
         let recent = office.intake.recent().take(&entry.session, entry.record.seq);
-        recent.or_else(|| tally::read(entry))
+        recent.map(|(incoming, decision)| (incoming.event, decision)).or_else(|| tally::read(entry))
     };
     let known: Vec<_> = entries.iter().filter_map(known).collect();
-    office.live.tally.next((from, to), &known);
+    office.live.tally.next((from, to), known.iter().map(|(event, decision)| (event, decision)));
     office.live.publish((from, to), &entries);
     Ok(Step { to, all })
 }

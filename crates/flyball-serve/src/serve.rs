@@ -1,6 +1,6 @@
 //! Listening: TCP on this machine, and a socket beside it; and stopping without losing anything.
 
-use crate::doors;
+use crate::doors::Entrance;
 use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
@@ -10,9 +10,10 @@ use crate::runs::Workers;
 use crate::signals;
 use crate::who::Peer;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
-use tower::ServiceExt;
 
 /// How long answers that are under way may take to end, once we are to stop.
 const GRACE: Duration = Duration::from_secs(20);
@@ -143,7 +143,7 @@ impl Stop {
 
 /// Takes connections and answers them.
 struct Reception {
-    router: axum::Router,
+    entrance: Arc<Entrance>,
     http: http1::Builder,
     open: GracefulShutdown,
     seats: Arc<Semaphore>,
@@ -153,14 +153,14 @@ impl Reception {
     fn greet(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
         // Whoever finds no seat is hung up on: there is not even room to say so.
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else { return };
-        let service =
-            self.router.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
-                request.extensions_mut().insert(peer);
-                request.map(axum::body::Body::new)
-            });
-        let connection = self
-            .http
-            .serve_connection(TokioIo::new(Patient::new(stream, STALL)), TowerToHyperService::new(service));
+        let entrance = Arc::clone(&self.entrance);
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(peer);
+            let entrance = Arc::clone(&entrance);
+            async move { Ok::<_, Infallible>(entrance.answer(request.map(axum::body::Body::new)).await) }
+        });
+        let stream = TokioIo::new(Patient::new(stream, STALL));
+        let connection = self.http.serve_connection(stream, service);
         let connection = self.open.watch(connection);
         tokio::spawn(async move {
             // A client that goes away in mid-sentence is no failure of ours.
@@ -189,7 +189,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     signals::deliver(&office);
     otlp::push(&office);
     let reception = Reception {
-        router: doors::router(Arc::clone(&office)),
+        entrance: Arc::new(Entrance::new(Arc::clone(&office))),
         http,
         open: GracefulShutdown::new(),
         seats: Arc::new(Semaphore::new(CONNECTIONS)),

@@ -86,6 +86,13 @@ pub(crate) fn run(store: &str, events: u64) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
+/// Stores events, and nothing else.
+pub(crate) fn fill(store: &str, events: u64) -> Outcome<Vec<String>> {
+    let mut filling = Filling::open(store)?;
+    filling.go_on(events.next_multiple_of(BATCH))?;
+    Ok(vec![format!("{} events", filling.events)])
+}
+
 fn middle(costs: &mut [u64]) -> u64 {
     costs.sort_unstable();
     costs.get(costs.len() / 2).copied().unwrap_or(0)

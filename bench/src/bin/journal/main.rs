@@ -19,6 +19,7 @@ const TASKS: &str = "\
 usage: flyball-bench-journal TASK ARGS…
   bare FILE BATCH SECONDS          rows a second, committed in batches by one writer
   rate STORE CLIENTS SECONDS       durable decisions a second, each client with a session of its own
+  fill STORE EVENTS                stores so many, in one thread: for a program that counts instructions
   growth STORE EVENTS              cost of an event and memory, early and late
   one FILE                         opens a SQLite file, commits one row, prints a line (the bare cold program)
   cold FLYBALL FILE RUNS           the cold `flyball observe` beside `one`, in turn
@@ -46,6 +47,7 @@ fn run(args: &[&str]) -> Outcome<Vec<String>> {
     match args {
         ["bare", file, batch, seconds] => bare::rate(file, batch.parse()?, seconds.parse()?),
         ["rate", store, clients, seconds] => rate::run(store, clients.parse()?, seconds.parse()?),
+        ["fill", store, events] => growth::fill(store, events.parse()?),
         ["growth", store, events] => growth::run(store, events.parse()?),
         ["one", file] => bare::one(file),
         ["cold", flyball, file, runs] => processes::cold(flyball, file, runs.parse()?),

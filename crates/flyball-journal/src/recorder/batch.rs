@@ -7,9 +7,9 @@ use super::{Answer, Recorder, Refusal, Sitting, lock};
 use crate::error::{StoreError, Trouble};
 use crate::incoming::Incoming;
 use crate::journal::{Appended, Unit};
-use crate::lookup::Lookup;
 use crate::probe::Point;
 use flyball::Decision;
+use flyball::Lookup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -208,7 +208,7 @@ impl Recorder {
         &self,
         cache: &mut Cache,
         work: &mut Work,
-        events: &[Incoming],
+        events: &[Box<Incoming>],
         open: &[usize],
         answers: &mut Answers,
     ) {

@@ -2,8 +2,8 @@
 
 use super::flights::Flights;
 use super::seen::Seen;
-use crate::lookup::Lookup;
 use crate::record::Head;
+use flyball::Lookup;
 use flyball::{PolicySource, Session, Sessions};
 
 /// Sessions in memory. What is here may be older than the store; the fence of an append tells.
@@ -78,10 +78,15 @@ impl Cache {
     fn keep(&mut self, head: &Head, warm: bool) {
         self.clock += 1;
         let (name, used) = (head.session.as_str(), self.clock);
-        let head = Some(head.clone());
         match self.kept.get_mut(name) {
-            Some(kept) => (kept.head, kept.used, kept.warm) = (head, used, warm),
-            None => self.kept.insert(name.to_owned(), Kept { head, used, warm, seen: None }),
+            Some(kept) => {
+                kept.head.get_or_insert_default().become_as(head);
+                (kept.used, kept.warm) = (used, warm);
+            }
+            None => {
+                let kept = Kept { head: Some(head.clone()), used, warm, seen: None };
+                self.kept.insert(name.to_owned(), kept);
+            }
         }
     }
 

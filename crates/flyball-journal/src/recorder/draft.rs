@@ -3,8 +3,8 @@
 use crate::error::StoreError;
 use crate::incoming::Incoming;
 use crate::journal::{Errand, PendingRow};
-use crate::lookup::Lookup;
 use crate::record::{Change, Glance, Head, LabelChange, Record, RowChange};
+use flyball::Lookup;
 use flyball::policy::Policy;
 use flyball::{Decision, Kind, State, Waiting};
 use jiff::Timestamp;
@@ -157,7 +157,7 @@ impl Draft {
 
     /// The whole change.
     pub(super) fn finish(
-        self,
+        mut self,
         state: &State,
         policy: &Policy,
         rules: &Rules<'_>,
@@ -179,24 +179,26 @@ impl Draft {
         } else {
             None
         };
+        let before = &self.before;
+        let seldom = before.policy != rules.digest
+            || before.pending != pending
+            || self.started != Some(before.started)
+            || before.glance != glance;
+        let policy = std::mem::take(&mut self.before.policy);
+        let policy = if policy == rules.digest { policy } else { rules.digest.to_owned() };
         let head = Head {
-            session: self.before.session.clone(),
+            session: std::mem::take(&mut self.before.session),
             rev: self.before.rev + 1,
             epoch: self.epoch,
             seq: self.seq,
             chain: self.chain,
-            policy: rules.digest.to_owned(),
+            policy,
             snapshot: if wanted { self.seq } else { self.before.snapshot },
             pending,
             started: self.started.unwrap_or(self.updated),
             updated: self.updated,
             glance,
         };
-        let before = &self.before;
-        let seldom = before.policy != head.policy
-            || before.pending != head.pending
-            || before.started != head.started
-            || before.glance != head.glance;
         let Draft { new, epoch, records, errands, .. } = self;
         Ok(Change { new, seldom, head, epoch, records, snapshot, row, label, errands })
     }

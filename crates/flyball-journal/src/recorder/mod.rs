@@ -97,7 +97,8 @@ pub struct Recorder {
 /// Those who wait for the next commit.
 #[derive(Default)]
 struct Queue {
-    events: Vec<Incoming>,
+    /// In boxes: they are handed on several times.
+    events: Vec<Box<Incoming>>,
     batch: Arc<Batch>,
     leading: bool,
 }
@@ -112,13 +113,13 @@ struct Batch {
 /// Everybody who is served by one commit.
 #[derive(Default)]
 struct Sitting {
-    events: Vec<Incoming>,
+    events: Vec<Box<Incoming>>,
     answers: Answers,
     /// Those who wait together, and how many they are, in the order of their events.
     groups: Vec<(Arc<Batch>, usize)>,
 }
 
-type Served = (Option<Answer>, Incoming);
+type Served = (Option<Answer>, Box<Incoming>);
 
 #[derive(Default)]
 struct Progress {
@@ -183,6 +184,7 @@ impl Recorder {
     /// # Errors
     /// If the event is wrong or could not be recorded; it was not counted then.
     pub fn submit(&self, event: Incoming) -> Answer {
+        let event = Box::new(event);
         let mut queue = lock(&self.queue);
         queue.events.push(event);
         let place = queue.events.len() - 1;
@@ -199,11 +201,12 @@ impl Recorder {
 
     /// Decides upon several events, in order, in one commit.
     pub fn submit_all(&self, events: Vec<Incoming>) -> Vec<Answer> {
+        let events = events.into_iter().map(Box::new).collect();
         self.submit_and_return(events).into_iter().map(|(answer, _)| answer).collect()
     }
 
     /// As [`Recorder::submit_all`], and gives the events back: somebody may still have a use for them.
-    pub fn submit_and_return(&self, events: Vec<Incoming>) -> Vec<(Answer, Option<Incoming>)> {
+    pub fn submit_and_return(&self, events: Vec<Box<Incoming>>) -> Vec<(Answer, Option<Box<Incoming>>)> {
         let (places, batch, leads) = {
             let mut queue = lock(&self.queue);
             let first = queue.events.len();
@@ -219,7 +222,7 @@ impl Recorder {
         places.map(|place| if leads { taken(&batch, place) } else { self.follow(&batch, place) }).collect()
     }
 
-    fn follow(&self, batch: &Arc<Batch>, place: usize) -> (Answer, Option<Incoming>) {
+    fn follow(&self, batch: &Arc<Batch>, place: usize) -> (Answer, Option<Box<Incoming>>) {
         let mut progress = lock(&batch.progress);
         loop {
             if progress.served.is_some() {
@@ -320,7 +323,7 @@ fn digest(policy: &str) -> String {
 }
 
 /// The answer at a place of a batch that is over, and the event.
-fn taken(batch: &Batch, place: usize) -> (Answer, Option<Incoming>) {
+fn taken(batch: &Batch, place: usize) -> (Answer, Option<Box<Incoming>>) {
     let served =
         lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)).and_then(Option::take);
     let (answer, event) = served.map_or((None, None), |(answer, event)| (answer, Some(event)));

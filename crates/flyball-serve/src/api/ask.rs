@@ -114,15 +114,25 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Probl
 ///
 /// # Errors
 /// If it is too large, too slow, compressed, of another kind, or not UTF-8.
-pub(crate) async fn body(request: Request, most: usize) -> Result<(Media, String), Problem> {
-    let headers = request.headers();
+pub(crate) fn body(
+    request: Request,
+    most: usize,
+) -> impl Future<Output = Result<(Media, String), Problem>> + Send {
+    let announced = announced(request.headers(), most);
+    let body = request.into_body();
+    async move { arrived(announced?, body, most).await }
+}
+
+/// What kind of body is announced.
+fn announced(headers: &HeaderMap, most: usize) -> Result<Media, Problem> {
     let media = media(headers)?;
-    let announced =
+    let bytes =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > most as u64) {
-        return Err(too_large(most));
-    }
-    let read = tokio::time::timeout(ARRIVES, Limited::new(request.into_body(), most).collect()).await;
+    if bytes.is_some_and(|bytes| bytes > most as u64) { Err(too_large(most)) } else { Ok(media) }
+}
+
+async fn arrived(media: Media, body: axum::body::Body, most: usize) -> Result<(Media, String), Problem> {
+    let read = tokio::time::timeout(ARRIVES, Limited::new(body, most).collect()).await;
     let Ok(read) = read else {
         let what = "the body did not arrive in time";
         return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", what, "send it again, at once"));
@@ -144,11 +154,10 @@ fn media(headers: &HeaderMap) -> Result<Media, Problem> {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unknown_media", what, advice));
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/json" => Ok(Media::Json),
-        "application/x-ndjson" => Ok(Media::Lines),
-        _ => Err(unknown_media()),
-    }
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let known = [("application/json", Media::Json), ("application/x-ndjson", Media::Lines)];
+    let found = known.into_iter().find(|(name, _)| kind.eq_ignore_ascii_case(name));
+    found.map(|(_, media)| media).ok_or_else(unknown_media)
 }
 
 /// A body of a kind that is not taken here.

@@ -45,7 +45,7 @@ pub(crate) async fn submit(
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Problem> {
-    take(Sender { office: &office, principal: &principal, peer, session: None }, request).await
+    take(&office, &principal, peer, None, request).await
 }
 
 /// Decides upon an event of a session, or upon many.
@@ -74,7 +74,7 @@ pub(crate) async fn submit_to(
     Name(session): Name,
     request: Request,
 ) -> Result<Response, Problem> {
-    take(Sender { office: &office, principal: &principal, peer, session: Some(&session) }, request).await
+    take(&office, &principal, peer, Some(&session), request).await
 }
 
 /// Who sends, and where to.
@@ -95,7 +95,7 @@ struct Peek {
 
 impl Sender<'_> {
     /// Reads an event, and refuses it if it is not theirs to send.
-    fn admit(&self, text: &str, key: Option<&str>) -> Result<Incoming, Problem> {
+    fn admit(&self, text: &str, key: Option<&str>) -> Result<Box<Incoming>, Problem> {
         if text.len() > EVENT_BYTES {
             let what = format!("the event has {} bytes, one may have {EVENT_BYTES}", text.len());
             let advice = "send a fingerprint or the first part of large outputs instead of the whole";
@@ -119,7 +119,7 @@ impl Sender<'_> {
             return Err(bad_request(&what));
         }
         may_send(self.principal, &event)?;
-        Ok(event)
+        Ok(Box::new(event))
     }
 
     /// Notes a refusal that is one answer among many, and so no answer of its own.
@@ -165,9 +165,28 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "wrong_route", what, advice))
 }
 
-async fn take(sender: Sender<'_>, request: Request) -> Result<Response, Problem> {
-    let key = ask::idempotency_key(request.headers())?.map(str::to_owned);
-    let (media, text) = ask::body(request, BATCH_BYTES).await?;
+/// Takes what a request brings. What it holds until the answer is there is little: the request itself is not.
+pub(crate) fn take<'a>(
+    office: &'a Shared,
+    principal: &'a Principal,
+    peer: Peer,
+    session: Option<&'a str>,
+    request: Request,
+) -> impl Future<Output = Result<Response, Problem>> + Send + 'a {
+    let key = ask::idempotency_key(request.headers()).map(|key| key.map(str::to_owned));
+    let body = ask::body(request, BATCH_BYTES);
+    async move {
+        let (key, (media, text)) = (key?, body.await?);
+        answer(Sender { office, principal, peer, session }, key, media, text).await
+    }
+}
+
+async fn answer(
+    sender: Sender<'_>,
+    key: Option<String>,
+    media: Media,
+    text: String,
+) -> Result<Response, Problem> {
     sender.office.intake.has_room()?;
     let many = match media {
         Media::Lines => lines(&text)?,
@@ -181,7 +200,7 @@ async fn take(sender: Sender<'_>, request: Request) -> Result<Response, Problem>
     if key.is_some() {
         return Err(bad_request("Idempotency-Key is for one event; many have an `id` each"));
     }
-    let answers = answers(&sender, many).await?;
+    let answers = Box::pin(answers(&sender, many)).await?;
     let (kind, body) = match media {
         Media::Json => ("application/json", format!("[{}]", answers.join(","))),
         Media::Lines => ("application/x-ndjson", answers.into_iter().map(|answer| answer + "\n").collect()),

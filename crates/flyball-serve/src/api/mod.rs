@@ -2,7 +2,7 @@
 
 mod ask;
 mod document;
-mod events;
+pub(crate) mod events;
 mod export;
 mod health;
 mod history;

@@ -4,8 +4,8 @@
 //! This is memory and no record. What is in it may never turn up in the store under that number, because it was answered
 //! before; what turns up may not be in it, because another process wrote it. Only the store says what has happened.
 
-use flyball::{Decision, Event};
-use flyball_journal::Sighting;
+use flyball::Decision;
+use flyball_journal::{Incoming, Sighting};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,9 @@ type Key = (u64, u64);
 
 #[derive(Debug)]
 struct Kept {
-    event: Event,
+    /// In a box, as it comes: a tree moves what is in it about.
+    incoming: Box<Incoming>,
     decision: Decision,
-    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ struct Shelf {
 impl Shelf {
     fn remove(&mut self, key: Key) -> Option<Kept> {
         let kept = self.events.remove(&key)?;
-        self.bytes = self.bytes.saturating_sub(kept.bytes);
+        self.bytes = self.bytes.saturating_sub(kept.incoming.text.len());
         Some(kept)
     }
 }
@@ -55,15 +55,14 @@ impl Recent {
         (self.hash.hash_one(session), seq)
     }
 
-    /// Keeps events that were decided upon, each with the number of bytes that it came in. If there are too many, the
-    /// oldest are forgotten.
-    pub(crate) fn put(&self, decided: impl Iterator<Item = (Event, Decision, usize)>) {
+    /// Keeps events that were decided upon. If there are too many, the oldest are forgotten.
+    pub(crate) fn put(&self, decided: impl Iterator<Item = (Box<Incoming>, Decision)>) {
         let mut shelf = self.lock();
-        for (event, decision, bytes) in decided {
-            let key = self.key(&event.session, decision.seq);
+        for (incoming, decision) in decided {
+            let key = self.key(&incoming.event.session, decision.seq);
             shelf.remove(key);
-            shelf.bytes += bytes;
-            shelf.events.insert(key, Kept { event, decision, bytes });
+            shelf.bytes += incoming.text.len();
+            shelf.events.insert(key, Kept { incoming, decision });
             shelf.order.push_back(key);
         }
         while let Some(oldest) = shelf.order.front().copied() {
@@ -77,18 +76,18 @@ impl Recent {
     }
 
     /// Takes an event that was seen in the store.
-    pub(crate) fn take(&self, session: &str, seq: u64) -> Option<(Event, Decision)> {
+    pub(crate) fn take(&self, session: &str, seq: u64) -> Option<(Box<Incoming>, Decision)> {
         let key = self.key(session, seq);
         let mut shelf = self.lock();
         // Two sessions may fall together; the name tells.
-        if shelf.events.get(&key).is_none_or(|kept| kept.event.session != session) {
+        if shelf.events.get(&key).is_none_or(|kept| kept.incoming.event.session != session) {
             return None;
         }
-        shelf.remove(key).map(|kept| (kept.event, kept.decision))
+        shelf.remove(key).map(|kept| (kept.incoming, kept.decision))
     }
 
     /// Takes events that were seen in the store, up to the first that is not here.
-    pub(crate) fn take_first(&self, sighted: &[Sighting]) -> Vec<(Event, Decision)> {
+    pub(crate) fn take_first(&self, sighted: &[Sighting]) -> Vec<(Box<Incoming>, Decision)> {
         sighted.iter().map_while(|sighted| self.take(&sighted.session, sighted.seq)).collect()
     }
 }
@@ -100,10 +99,12 @@ mod tests {
     use super::*;
     use flyball_journal::Cursor;
 
-    fn decided(session: &str, seq: u64, bytes: usize) -> (Event, Decision, usize) {
+    fn decided(session: &str, seq: u64, bytes: usize) -> (Box<Incoming>, Decision) {
         let line = format!(r#"{{"type":"user.message","session":"{session}","text":"{seq}"}}"#);
         let decision = Decision { session: session.to_owned(), seq, ..Decision::default() };
-        (Event::from_json(&line).unwrap(), decision, bytes)
+        let mut incoming = Incoming::read(line, None).unwrap();
+        incoming.text = " ".repeat(bytes);
+        (Box::new(incoming), decision)
     }
 
     fn sighted(session: &str, seq: u64) -> Sighting {

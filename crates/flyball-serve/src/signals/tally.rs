@@ -34,13 +34,17 @@ impl Tally {
     }
 
     /// Events that are new, from one place to another.
-    pub(crate) fn next(&self, (from, to): (Cursor, Cursor), events: &[(Event, Decision)]) {
+    pub(crate) fn next<'a>(
+        &self,
+        (from, to): (Cursor, Cursor),
+        events: impl Iterator<Item = (&'a Event, &'a Decision)>,
+    ) {
         let mut counted = self.lock();
         counted.newest = to;
         // Until everything before is counted, these too are left to whoever catches up: the order matters.
         if counted.place == from {
             counted.place = to;
-            events.iter().for_each(|(event, decision)| counted.metrics.take(event, decision));
+            events.for_each(|(event, decision)| counted.metrics.take(event, decision));
         }
     }
 

@@ -57,7 +57,7 @@ pub struct NewKey {
 
 impl Key {
     pub(crate) fn into_principal(self, via: Via, peer: Peer) -> Principal {
-        Principal { name: self.name, role: self.role, sessions: self.sessions, via, from: peer.to_string() }
+        Principal { name: self.name, role: self.role, sessions: self.sessions, via, from: peer }
     }
 }
 

@@ -20,7 +20,6 @@ use crate::problem::{Problem, Told};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +62,7 @@ pub(crate) struct Principal {
     /// How they were let in.
     pub(crate) via: Via,
     /// From where they ask, for the audit log.
-    pub(crate) from: String,
+    pub(crate) from: Peer,
 }
 
 /// How somebody was let in.
@@ -103,23 +102,30 @@ impl Principal {
 
 /// Finds out who asks, and whether they may ask here at all. Whether they may do what they ask for, the route says.
 /// Whoever is refused for who they are stands in the audit log. Gives the name of whoever asked, and the answer.
-pub(crate) async fn let_in(office: &Shared, request: Request, next: Next) -> (Option<String>, Response) {
+pub(crate) async fn let_in<F: Future<Output = Response>>(
+    office: &Shared,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> (Option<String>, Response) {
     let (mut head, body) = request.into_parts();
     let peer = head.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp { from: None });
     let (method, place) = (head.method.clone(), head.uri.clone());
     let (who, response) = match principal(office, peer, &head).await {
-        Ok(Some(principal)) => {
-            head.extensions.insert(principal.clone());
-            (Some(principal), next.run(Request::from_parts(head, body)).await)
+        Ok(who) => {
+            if let Some(who) = &who {
+                head.extensions.insert(who.clone());
+            }
+            let request = Request::from_parts(head, body);
+            (who, next(request).await)
         }
-        Ok(None) => (None, next.run(Request::from_parts(head, body)).await),
         Err(problem) => (None, problem.into_response()),
     };
     if let Some(Told(problem)) = response.extensions().get::<Told>()
         && REFUSED.contains(&problem.code.as_str())
     {
         let asked = format!("{method} {}", place.path());
-        audit::refused(office, who.as_ref(), peer, &asked, problem).await;
+        // In a box, as everything that seldom happens: what every request carries along stays small.
+        Box::pin(audit::refused(office, who.as_ref(), peer, &asked, problem)).await;
     }
     (who.map(|who| who.name), response)
 }
@@ -130,7 +136,7 @@ async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Optio
         let secret = bearer.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
         let Some(secret) = secret else { return Err(unknown_key()) };
         let found = match office.keys.believes(secret.trim()) {
-            None => office.look(move |office| office.keys.find(secret.trim())).await?,
+            None => Box::pin(office.look(move |office| office.keys.find(secret.trim()))).await?,
             known => known,
         };
         return found.map(|key| Some(key.into_principal(Via::Key, peer))).ok_or_else(unknown_key);
@@ -143,7 +149,7 @@ async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Optio
             ));
         }
         // A cookie that is void is as good as none: the page asks to log in again.
-        let found = office.look(move |office| office.keys.login(&cookie)).await?;
+        let found = Box::pin(office.look(move |office| office.keys.login(&cookie))).await?;
         return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word }, peer)));
     }
     Ok(office.uids.principal(peer))

@@ -59,12 +59,6 @@ impl Uids {
         } else {
             return None;
         };
-        Some(Principal {
-            name: format!("uid:{uid}"),
-            role,
-            sessions: None,
-            via: Via::Peer,
-            from: peer.to_string(),
-        })
+        Some(Principal { name: format!("uid:{uid}"), role, sessions: None, via: Via::Peer, from: peer })
     }
 }
