@@ -146,7 +146,6 @@ impl Recorder {
         if !open.is_empty() {
             self.again_and_again(open, &mut sitting, &mut last);
         }
-        lock(&self.cache).trim(self.options.hot_sessions, &self.flights);
         sitting.answers.fill(&last);
         sitting
     }
@@ -158,6 +157,8 @@ impl Recorder {
             let mut cache = lock(&self.cache);
             self.fold_all(&mut cache, work, &sitting.events, &open, &mut sitting.answers);
             self.take_off(&mut cache, work, flight);
+            // Here, and not when this batch is over: the next one is being folded then, and answers would wait for it.
+            cache.trim(self.options.hot_sessions, &self.flights);
         }
     }
 

@@ -225,9 +225,8 @@ impl Recorder {
     fn follow(&self, batch: &Arc<Batch>, place: usize) -> (Answer, Option<Box<Incoming>>) {
         let mut progress = lock(&batch.progress);
         loop {
-            if progress.served.is_some() {
-                drop(progress);
-                return taken(batch, place);
+            if let Some(all) = progress.served.as_mut() {
+                return answered(all.get_mut(place));
             }
             if progress.lead {
                 progress.lead = false;
@@ -324,8 +323,12 @@ fn digest(policy: &str) -> String {
 
 /// The answer at a place of a batch that is over, and the event.
 fn taken(batch: &Batch, place: usize) -> (Answer, Option<Box<Incoming>>) {
-    let served =
-        lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)).and_then(Option::take);
+    answered(lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)))
+}
+
+/// The answer in its place, and the event.
+fn answered(place: Option<&mut Option<Served>>) -> (Answer, Option<Box<Incoming>>) {
+    let served = place.and_then(Option::take);
     let (answer, event) = served.map_or((None, None), |(answer, event)| (answer, Some(event)));
     let answer = answer.unwrap_or_else(|| {
         // Only if whoever led the batch has panicked: nobody knows what became of it.
