@@ -9,7 +9,7 @@ use crate::tools;
 use std::fs;
 
 /// Connections at once, rounds, and seconds of each measurement in a round.
-const RATE: [&str; 3] = ["64", "3", "5"];
+const RATE: [&str; 3] = ["64", "5", "5"];
 /// Seconds of too much.
 const OVERLOAD: &str = "120";
 /// Sessions that live, and events of each.

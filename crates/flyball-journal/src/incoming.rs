@@ -51,6 +51,18 @@ impl Door {
         Incoming::read(self.clean(line).into_owned(), now)
     }
 
+    /// The same for a line that is not needed any more.
+    ///
+    /// # Errors
+    /// If it is not an event.
+    pub fn read_owned(&self, line: String, now: Option<u64>) -> Result<Incoming, Error> {
+        let cleaned = match self.clean(&line) {
+            Cow::Borrowed(whole) if whole.len() == line.len() => None,
+            other => Some(other.into_owned()),
+        };
+        Incoming::read(cleaned.unwrap_or(line), now)
+    }
+
     /// A text without what looks like a secret.
     #[must_use]
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -3,6 +3,8 @@
 //! Whoever finds the line full is refused at once and told when to come again: a caller that waits for ever helps
 //! nobody. What was let in is always answered.
 
+#![allow(clippy::vec_box, reason = "events come and go in the boxes that the recorder hands on")]
+
 use crate::problem::Problem;
 use crate::signals::Signals;
 use crate::signals::recent::Recent;

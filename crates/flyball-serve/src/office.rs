@@ -194,7 +194,7 @@ impl Office {
         }
         whole.push_str(comma);
         whole.push_str(rest);
-        Ok(self.door.read(&whole, (self.clock)())?)
+        Ok(self.door.read_owned(whole, (self.clock)())?)
     }
 
     /// A recorder under the policy that a session was last decided under: a person's word must not change the rules.

@@ -95,9 +95,9 @@ pub struct Recorder {
 }
 
 /// Those who wait for the next commit.
+#[allow(clippy::vec_box, reason = "events are large, and are handed on several times")]
 #[derive(Default)]
 struct Queue {
-    /// In boxes: they are handed on several times.
     events: Vec<Box<Incoming>>,
     batch: Arc<Batch>,
     leading: bool,
@@ -111,6 +111,7 @@ struct Batch {
 }
 
 /// Everybody who is served by one commit.
+#[allow(clippy::vec_box, reason = "events are large, and are handed on several times")]
 #[derive(Default)]
 struct Sitting {
     events: Vec<Box<Incoming>>,

@@ -109,7 +109,9 @@ pub(crate) async fn let_in<F: Future<Output = Response>>(
 ) -> (Option<String>, Response) {
     let (mut head, body) = request.into_parts();
     let peer = head.extensions.get::<Peer>().copied().unwrap_or(Peer::Tcp { from: None });
-    let (method, place) = (head.method.clone(), head.uri.clone());
+    // A copy of the path, and not the address itself: that would hold on to what was read from the connection, and the
+    // next request could not be read into the same place.
+    let (method, place) = (head.method.clone(), head.uri.path().to_owned());
     let (who, response) = match principal(office, peer, &head).await {
         Ok(who) => {
             if let Some(who) = &who {
@@ -123,7 +125,7 @@ pub(crate) async fn let_in<F: Future<Output = Response>>(
     if let Some(Told(problem)) = response.extensions().get::<Told>()
         && REFUSED.contains(&problem.code.as_str())
     {
-        let asked = format!("{method} {}", place.path());
+        let asked = format!("{method} {place}");
         // In a box, as everything that seldom happens: what every request carries along stays small.
         Box::pin(audit::refused(office, who.as_ref(), peer, &asked, problem)).await;
     }
