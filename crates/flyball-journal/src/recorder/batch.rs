@@ -130,7 +130,8 @@ impl Recorder {
         if self.hand_over() {
             self.crowded.store(true, Ordering::Relaxed);
         }
-        let apart = self.options.lasting || self.crowded.load(Ordering::Relaxed);
+        let lasting = self.options.lasting || self.turnout.has_lasted();
+        let apart = lasting || self.crowded.load(Ordering::Relaxed);
         let mut last = StoreError::new(Trouble::Busy, "others were quicker each time that this was tried");
         let later = std::mem::take(&mut work.later);
         let mut inside = gated;

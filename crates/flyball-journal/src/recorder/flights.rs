@@ -55,9 +55,13 @@ impl Flights {
 /// How long to wait for the gate before those who came meanwhile are let in.
 const MOMENT: Duration = Duration::from_micros(200);
 
+/// Commits after which a process is one that lives long.
+const LONG: usize = 256;
+
 /// How many came to the last commits: as many are likely to come again.
 #[derive(Debug, Default)]
 pub(super) struct Turnout {
+    commits: AtomicUsize,
     last: AtomicUsize,
     before: AtomicUsize,
 }
@@ -65,7 +69,13 @@ pub(super) struct Turnout {
 impl Turnout {
     /// So many came.
     pub(super) fn note(&self, events: usize) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
         self.before.store(self.last.swap(events, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether there were so many commits that there will be many more.
+    pub(super) fn has_lasted(&self) -> bool {
+        self.commits.load(Ordering::Relaxed) > LONG
     }
 
     /// Most of those who came to the better attended of the last two.

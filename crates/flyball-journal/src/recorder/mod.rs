@@ -63,6 +63,7 @@ pub struct RecorderOptions {
     /// How many sessions are kept in memory.
     pub hot_sessions: usize,
     /// It serves many for long: the engine may sync what it commits by itself, in the way that costs the disk least.
+    /// After some hundred commits that is taken for granted.
     pub lasting: bool,
     /// Who is told of the places where a crash is interesting.
     pub probe: Probe,
