@@ -46,17 +46,23 @@ impl<V: Default, const N: usize> Keyed<V, N> {
     }
 
     /// Adds a key that belongs at a place; gives the place where it is then.
-    fn add(&mut self, key: Fingerprint, mut at: usize) -> usize {
-        if self.order.len() >= N
-            && let Some(oldest) = self.order.pop_front()
-            && let Ok(old) = self.place(oldest)
-        {
-            self.sorted.remove(old);
-            at -= usize::from(old < at);
-        }
-        self.sorted.insert(at, (key, V::default()));
+    fn add(&mut self, key: Fingerprint, at: usize) -> usize {
+        let oldest = if self.order.len() >= N { self.order.pop_front() } else { None };
         self.order.push_back(key);
-        at
+        let new = (key, V::default());
+        let Some(old) = oldest.and_then(|oldest| self.place(oldest).ok()) else {
+            self.sorted.insert(at, new);
+            return at;
+        };
+        // The new one takes the place of the old one, and only those between them move up or down.
+        self.sorted[old] = new;
+        if old < at {
+            self.sorted[old..at].rotate_left(1);
+            at - 1
+        } else {
+            self.sorted[at..=old].rotate_right(1);
+            at
+        }
     }
 
     /// Forgets one key.
@@ -147,6 +153,27 @@ mod tests {
         *memory.entry(key(2)) += 1;
         assert_eq!(memory.get(key(2)), Some(&3));
         assert_eq!(memory.len(), 2);
+    }
+
+    #[test]
+    fn it_knows_the_newest_keys_and_their_values_in_whatever_order_they_come() {
+        let key = |n: u64| Fingerprint::of(&n.to_le_bytes());
+        let mut memory: Keyed<u64, 16> = Keyed::default();
+        let mut newest: Vec<(u64, u64)> = Vec::new();
+        for step in 0..2_000_u64 {
+            let n = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+            *memory.entry(key(n)) += step;
+            match newest.iter_mut().find(|(known, _)| *known == n) {
+                Some((_, value)) => *value += step,
+                None => newest.push((n, step)),
+            }
+            newest.drain(..newest.len().saturating_sub(16));
+            for n in 0..64 {
+                let known = newest.iter().find(|(known, _)| *known == n).map(|(_, value)| value);
+                assert_eq!(memory.get(key(n)), known, "key {n} after step {step}");
+            }
+        }
+        assert!(memory.sorted.is_sorted_by_key(|(key, _)| *key));
     }
 
     #[test]
