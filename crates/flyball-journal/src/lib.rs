@@ -7,6 +7,7 @@ mod courier;
 mod error;
 mod incoming;
 mod journal;
+mod lookup;
 mod memory;
 mod payload;
 mod postgres;

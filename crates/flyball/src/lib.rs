@@ -32,7 +32,6 @@ mod guards;
 mod ledger;
 mod lifecycle;
 pub mod limits;
-mod lookup;
 pub mod metrics;
 mod periodic;
 pub mod policy;
@@ -56,7 +55,6 @@ pub use event::{
 pub use fingerprint::Fingerprint;
 pub use governor::step;
 pub use guards::{Ancestor, Family, GUARDS};
-pub use lookup::Lookup;
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{LoopReport, Report, Standing, Waiting};

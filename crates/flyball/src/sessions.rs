@@ -6,7 +6,6 @@ use crate::event::{Event, Kind, Usage, canonical_json};
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::limits::TREE_DEPTH;
-use crate::lookup::Lookup;
 use crate::policy::{JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
 use crate::state::State;
 use serde_json::{Value, json};
@@ -170,14 +169,14 @@ fn bad_policy(errors: &PolicyErrors) -> Error {
 #[derive(Debug, Clone)]
 pub struct Sessions {
     source: PolicySource,
-    all: Lookup<Session>,
+    all: BTreeMap<String, Session>,
 }
 
 impl Sessions {
     /// No sessions yet.
     #[must_use]
     pub fn new(source: PolicySource) -> Self {
-        Sessions { source, all: Lookup::default() }
+        Sessions { source, all: BTreeMap::new() }
     }
 
     /// One session by name.
@@ -186,9 +185,9 @@ impl Sessions {
         self.all.get(name)
     }
 
-    /// All sessions, in the order of their names.
+    /// All sessions by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Session)> {
-        self.all.in_no_order().collect::<BTreeMap<_, _>>().into_iter()
+        self.all.iter().map(|(name, session)| (name.as_str(), session))
     }
 
     /// Puts a session back, for example one that was stored.
@@ -224,9 +223,9 @@ impl Sessions {
             _ => None,
         };
         let family = self.family(event);
-        let fresh = !self.all.has(&event.session);
+        let fresh = !self.all.contains_key(&event.session);
         let base = self.source.base();
-        let session = self.all.entry_or(&event.session, || Session::new(Arc::clone(base)));
+        let session = self.all.entry(event.session.clone()).or_insert_with(|| Session::new(Arc::clone(base)));
         let policy = brought.unwrap_or_else(|| Arc::clone(&session.policy));
         let before = *session.state.used();
         match step(&policy, &mut session.state, event, &family) {

@@ -2,8 +2,8 @@
 
 use super::flights::Flights;
 use super::seen::Seen;
+use crate::lookup::Lookup;
 use crate::record::Head;
-use flyball::Lookup;
 use flyball::{PolicySource, Session, Sessions};
 
 /// Sessions in memory. What is here may be older than the store; the fence of an append tells.

@@ -3,8 +3,8 @@
 use crate::error::StoreError;
 use crate::incoming::Incoming;
 use crate::journal::{Errand, PendingRow};
+use crate::lookup::Lookup;
 use crate::record::{Change, Glance, Head, LabelChange, Record, RowChange};
-use flyball::Lookup;
 use flyball::policy::Policy;
 use flyball::{Decision, Kind, State, Waiting};
 use jiff::Timestamp;

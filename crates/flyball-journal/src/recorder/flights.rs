@@ -1,7 +1,7 @@
 //! On the way to the store: which sessions were folded but are not known to be stored, and whose turn it is to commit.
 
 use super::lock;
-use flyball::Lookup;
+use crate::lookup::Lookup;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -46,7 +46,7 @@ impl Flights {
     /// Waits until one arrives, or a moment.
     pub(super) fn wait(&self) {
         let names = lock(&self.names);
-        if !names.is_empty() {
+        if names.len() > 0 {
             drop(self.arrived.wait_timeout(names, GLANCE).unwrap_or_else(PoisonError::into_inner));
         }
     }

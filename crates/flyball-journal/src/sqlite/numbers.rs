@@ -4,7 +4,7 @@
 use super::Fault;
 use super::load::number;
 use super::rows::read;
-use flyball::Lookup;
+use crate::lookup::Lookup;
 use flyball::{Status, Verdict};
 use rusqlite::Connection;
 use std::sync::{Mutex, MutexGuard, PoisonError};

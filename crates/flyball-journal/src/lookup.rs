@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Things by name.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[allow(clippy::disallowed_types, reason = "see the import")]
-pub struct Lookup<V>(HashMap<String, V, Names>);
+pub(crate) struct Lookup<V>(HashMap<String, V, Names>);
 
 /// A quick hash of names, begun from a number that nobody outside can know: names come from outside, and could
 /// otherwise be chosen to fall together.
@@ -60,60 +60,40 @@ impl<V> Default for Lookup<V> {
 }
 
 impl<V> Lookup<V> {
-    /// The thing of this name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&V> {
+    pub(crate) fn get(&self, name: &str) -> Option<&V> {
         self.0.get(name)
     }
 
-    /// The thing of this name, to be changed.
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut V> {
         self.0.get_mut(name)
     }
 
-    /// Whether there is one of this name.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Puts a thing under a name, in place of the one that was there.
-    pub fn insert(&mut self, name: String, value: V) {
+    pub(crate) fn insert(&mut self, name: String, value: V) {
         self.0.insert(name, value);
     }
 
     /// The thing of this name, begun if need be.
-    pub fn entry(&mut self, name: &str) -> &mut V
+    pub(crate) fn entry(&mut self, name: &str) -> &mut V
     where
         V: Default,
     {
-        self.entry_or(name, V::default)
+        self.0.entry(name.to_owned()).or_default()
     }
 
-    /// The thing of this name, begun if need be.
-    pub fn entry_or(&mut self, name: &str, begin: impl FnOnce() -> V) -> &mut V {
-        self.0.entry(name.to_owned()).or_insert_with(begin)
-    }
-
-    /// Takes the thing of this name out.
-    pub fn remove(&mut self, name: &str) -> Option<V> {
+    pub(crate) fn remove(&mut self, name: &str) -> Option<V> {
         self.0.remove(name)
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Everything, in an order that means nothing.
-    pub fn in_no_order(&self) -> impl Iterator<Item = (&str, &V)> {
+    pub(crate) fn in_no_order(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 }
