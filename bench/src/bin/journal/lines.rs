@@ -2,9 +2,12 @@
 
 use flyball_journal::Incoming;
 
+/// Milliseconds between two events: a session of fifty thousand events stays within its hours.
+const APART: u64 = 250;
+
 /// The line of event `number` of a session.
 pub(crate) fn line(session: &str, number: u64) -> String {
-    let (call, at) = (number / 2, 1_763_200_000_000 + number * 1_000);
+    let (call, at) = (number / 2, 1_763_200_000_000 + number * APART);
     if number.is_multiple_of(2) {
         format!(
             r#"{{"type":"tool.requested","session":"{session}","id":"e{number}","at":{at},"round":{call},"call":"c{call}","tool":"bash","args":{{"command":"python -m pytest -q tests/test_invoice_{call}.py -k rounding","timeout_ms":120000}}}}"#
