@@ -45,8 +45,11 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let memory = ask(&["sessions", &flyball, &place, sessions, events])?;
     let _ = fs::remove_dir_all(&folder);
     say("");
-    let journal = after(&rate, "the journal alone = ");
-    say(&verdict("over HTTP / the journal alone", journal, journal >= 60, "at least 0.6"));
+    for clients in ["threads", "tasks"] {
+        let journal = after(&rate, &format!("the journal alone, {clients} = "));
+        let what = format!("over HTTP / the journal alone, {clients}");
+        say(&verdict(&what, journal, journal >= 60, "at least 0.6"));
+    }
     let beside = after(&readers, "read nothing / without = ");
     say(&verdict("with 100 listeners that read nothing / without", beside, beside >= 90, "at least 0.9"));
     let grown = after(&overload, "ratio ");

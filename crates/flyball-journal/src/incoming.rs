@@ -82,6 +82,9 @@ pub struct Incoming {
     pub text: String,
 }
 
+/// An event in its box: it is large, and handed on many times on its way to the store.
+pub type Parcel = Box<Incoming>;
+
 impl Incoming {
     /// Reads a line of JSON. `now` is the time of arrival, for an event that names none.
     ///

@@ -7,6 +7,7 @@ mod courier;
 mod error;
 mod incoming;
 mod journal;
+mod line;
 mod lookup;
 mod memory;
 mod payload;
@@ -21,11 +22,12 @@ mod sqlite;
 pub use address::Address;
 pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
-pub use incoming::{Door, Incoming};
+pub use incoming::{Door, Incoming, Parcel};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
+pub use line::{Committers, Line, LineOptions, Turned};
 pub use memory::Memory;
 pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};

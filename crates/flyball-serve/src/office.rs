@@ -1,7 +1,7 @@
 //! What all handlers share: the recorder, the line in front of it, and who is who.
 
 use crate::audit::Refusals;
-use crate::intake::{Committers, Intake};
+use crate::intake::Intake;
 use crate::live::Live;
 use crate::otlp::Collector;
 use crate::page::{Figures, Tickets};
@@ -15,7 +15,7 @@ use crate::who::{Hosts, Keys, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
 use flyball::{Decision, Error, PolicySource, State};
-use flyball_journal::{Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
+use flyball_journal::{Committers, Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -18,7 +18,8 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 const TASKS: &str = "\
 usage: flyball-bench-journal TASK ARGS…
   bare FILE BATCH SECONDS          rows a second, committed in batches by one writer
-  rate STORE CLIENTS SECONDS       durable decisions a second, each client with a session of its own
+  rate STORE CLIENTS SECONDS       durable decisions a second, each client a task with a session of its own
+  threads STORE CLIENTS SECONDS    the same, each client a thread
   fill STORE EVENTS                stores so many, in one thread: for a program that counts instructions
   growth STORE EVENTS              cost of an event and memory, early and late
   one FILE                         opens a SQLite file, commits one row, prints a line (the bare cold program)
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
 fn run(args: &[&str]) -> Outcome<Vec<String>> {
     match args {
         ["bare", file, batch, seconds] => bare::rate(file, batch.parse()?, seconds.parse()?),
-        ["rate", store, clients, seconds] => rate::run(store, clients.parse()?, seconds.parse()?),
+        ["rate", store, clients, seconds] => rate::tasks(store, clients.parse()?, seconds.parse()?),
+        ["threads", store, clients, seconds] => rate::threads(store, clients.parse()?, seconds.parse()?),
         ["fill", store, events] => growth::fill(store, events.parse()?),
         ["growth", store, events] => growth::run(store, events.parse()?),
         ["one", file] => bare::one(file),

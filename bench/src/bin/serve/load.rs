@@ -74,7 +74,8 @@ pub(crate) fn once(flyball: &str, store: &str, connections: u64, seconds: u64) -
     Ok(vec![measured.told(&format!("{connections} connections, durable decisions"))])
 }
 
-/// The bare server, the journal alone, and the server, in turn; the middle round counts.
+/// The bare server, the journal alone (each client a thread, and each a task), and the server, in turn; the middle round
+/// counts.
 pub(crate) fn rounds(
     flyball: &str,
     folder: &str,
@@ -82,22 +83,35 @@ pub(crate) fn rounds(
     rounds: u64,
     seconds: u64,
 ) -> Outcome<Vec<String>> {
-    let (mut lines, mut to_journal, mut to_hello) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lines, mut to_threads, mut to_tasks, mut to_hello) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds.max(1) {
         let hello = load(&Server::hello()?, connections, seconds, "hello")?;
-        let alone = rate::run(&format!("sqlite:{folder}/alone-{round}.db"), connections, seconds)?.join(" ");
-        let alone_rate: u64 = alone.split(' ').next().unwrap_or_default().parse()?;
+        let threads = rate::threads(&format!("sqlite:{folder}/threads-{round}.db"), connections, seconds)?;
+        let tasks = rate::tasks(&format!("sqlite:{folder}/tasks-{round}.db"), connections, seconds)?;
         let store = format!("sqlite:{folder}/http-{round}.db");
         let ours = load(&Server::flyball(flyball, &store, &[])?, connections, seconds, "load")?;
-        to_journal.push((ours.rate * 1_000).checked_div(alone_rate).unwrap_or(0));
-        to_hello.push((ours.rate * 1_000).checked_div(hello.rate).unwrap_or(0));
+        to_threads.push(thousandths(ours.rate, rate_of(&threads)?));
+        to_tasks.push(thousandths(ours.rate, rate_of(&tasks)?));
+        to_hello.push(thousandths(ours.rate, hello.rate));
         lines.push(hello.told(&format!("round {round}, a bare server that parses the body")));
-        lines.push(format!("round {round}, the journal alone: {alone}"));
+        lines.push(format!("round {round}, the journal alone, threads: {}", threads.join(" ")));
+        lines.push(format!("round {round}, the journal alone, tasks: {}", tasks.join(" ")));
         lines.push(ours.told(&format!("round {round}, durable decisions over HTTP")));
     }
-    lines.push(format!("HTTP / the journal alone = {}", middle(&mut to_journal)));
+    lines.push(format!("HTTP / the journal alone, threads = {}", middle(&mut to_threads)));
+    lines.push(format!("HTTP / the journal alone, tasks = {}", middle(&mut to_tasks)));
     lines.push(format!("HTTP / the bare server = {}", middle(&mut to_hello)));
     Ok(lines)
+}
+
+/// The rate that lines begin with.
+fn rate_of(said: &[String]) -> Outcome<u64> {
+    Ok(said.first().and_then(|line| line.split(' ').next()).unwrap_or_default().parse()?)
+}
+
+fn thousandths(own: u64, other: u64) -> u64 {
+    (own * 1_000).checked_div(other).unwrap_or(0)
 }
 
 /// The middle one of ratios in thousandths, with two decimals.

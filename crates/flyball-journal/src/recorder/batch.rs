@@ -3,9 +3,10 @@
 use super::cache::Cache;
 use super::draft::{Draft, Drafts, Rules};
 use super::fold::{REMEMBERED, has_parent, root_of};
-use super::{Answer, Recorder, Refusal, Sitting, lock};
+use super::queue::Sitting;
+use super::{Answer, Recorder, Refusal, lock};
 use crate::error::{StoreError, Trouble};
-use crate::incoming::Incoming;
+use crate::incoming::Parcel;
 use crate::journal::{Appended, Unit};
 use crate::lookup::Lookup;
 use crate::probe::Point;
@@ -22,9 +23,7 @@ const FAILURE: u32 = 8;
 /// The longest wait between two tries, so that those who want the same session do not come at the same time again.
 const LONGEST_WAIT_MS: u64 = 32;
 
-/// So many events are worth a commit, where many write.
-const ENOUGH: usize = 48;
-/// How long to wait for them at most: about as long as a quick disk takes.
+/// How long to wait for more events at most: about as long as a quick disk takes.
 const GATHER: Duration = Duration::from_micros(300);
 
 /// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
@@ -116,18 +115,18 @@ impl Recorder {
         let gated = self.journal.has_one_writer();
         let began = Instant::now();
         loop {
-            self.fold_in(&mut sitting, &mut work, &mut flight);
+            self.fold_in(gated, &mut sitting, &mut work, &mut flight);
             if gated && self.expects_more(&sitting, began) {
                 std::thread::yield_now();
             } else if !gated || self.gate.enter() {
                 break;
             }
         }
-        if gated && sitting.events.len() < ENOUGH {
-            self.fold_in(&mut sitting, &mut work, &mut flight);
+        if gated {
+            self.fold_in(gated, &mut sitting, &mut work, &mut flight);
         }
-        self.turnout.note(sitting.events.len());
-        if self.hand_over() {
+        self.turnout.note();
+        if lock(&self.queue).hand_over() {
             self.crowded.store(true, Ordering::Relaxed);
         }
         let lasting = self.options.lasting || self.turnout.has_lasted();
@@ -151,12 +150,14 @@ impl Recorder {
         sitting
     }
 
-    /// Lets those in who wait, and folds their events.
-    fn fold_in(&self, sitting: &mut Sitting, work: &mut Work, flight: &mut Flight) {
-        let open = self.let_in(sitting);
+    /// Lets those in who wait, and folds their events. Where one commits after the other, not more than half of
+    /// those who are about: while they are written, the others are decided upon.
+    fn fold_in(&self, gated: bool, sitting: &mut Sitting, work: &mut Work, flight: &mut Flight) {
+        let most = if gated { self.turnout.most() } else { usize::MAX };
+        let open = lock(&self.queue).let_in(sitting, most);
         if !open.is_empty() {
             let mut cache = lock(&self.cache);
-            self.fold_all(&mut cache, work, &sitting.events, &open, &mut sitting.answers);
+            self.fold_all(&mut cache, work, &sitting.events, open, &mut sitting.answers);
             self.take_off(&mut cache, work, flight);
             // Here, and not when this batch is over: the next one is being folded then, and answers would wait for it.
             cache.trim(self.options.hot_sessions, &self.flights);
@@ -166,8 +167,8 @@ impl Recorder {
     /// Whether it is worth looking if more come: where many write, those of the commit before are just coming back. A
     /// commit for few costs nearly as much as one for all of them.
     fn expects_more(&self, sitting: &Sitting, since: Instant) -> bool {
-        let likely = self.turnout.likely().min(ENOUGH);
-        self.crowded.load(Ordering::Relaxed) && sitting.events.len() < likely && since.elapsed() < GATHER
+        let expected = sitting.events.len() < self.turnout.likely();
+        expected && self.crowded.load(Ordering::Relaxed) && since.elapsed() < GATHER
     }
 
     /// Tries what is left over once more, and again; nobody may write between loading and storing now.
@@ -184,7 +185,7 @@ impl Recorder {
             };
             let mut work = Work::default();
             open.sort_unstable();
-            self.fold_all(&mut cache, &mut work, &sitting.events, &open, &mut sitting.answers);
+            self.fold_all(&mut cache, &mut work, &sitting.events, open, &mut sitting.answers);
             let later = std::mem::take(&mut work.later);
             let idle = work.drafts.is_empty();
             let mut flight = Flight::default();
@@ -210,11 +211,11 @@ impl Recorder {
         &self,
         cache: &mut Cache,
         work: &mut Work,
-        events: &[Box<Incoming>],
-        open: &[usize],
+        events: &[Parcel],
+        open: impl IntoIterator<Item = usize>,
         answers: &mut Answers,
     ) {
-        for &index in open {
+        for index in open {
             let Some(event) = events.get(index) else { continue };
             let session = event.event.session.clone();
             if let Some(error) = work.held.get(&session) {

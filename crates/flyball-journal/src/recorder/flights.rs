@@ -58,19 +58,34 @@ const MOMENT: Duration = Duration::from_micros(200);
 /// Commits after which a process is one that lives long.
 const LONG: usize = 256;
 
-/// How many came to the last commits: as many are likely to come again.
+/// So many are let into a commit in any case.
+const FEW: usize = 16;
+
+/// How many there are who have an event decided upon, and how many there were lately.
 #[derive(Debug, Default)]
 pub(super) struct Turnout {
     commits: AtomicUsize,
+    about: AtomicUsize,
     last: AtomicUsize,
     before: AtomicUsize,
 }
 
 impl Turnout {
-    /// So many came.
-    pub(super) fn note(&self, events: usize) {
+    /// So many have come.
+    pub(super) fn come(&self, events: usize) {
+        self.about.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// So many have been told.
+    pub(super) fn go(&self, events: usize) {
+        self.about.fetch_sub(events, Ordering::Relaxed);
+    }
+
+    /// A commit begins.
+    pub(super) fn note(&self) {
         self.commits.fetch_add(1, Ordering::Relaxed);
-        self.before.store(self.last.swap(events, Ordering::Relaxed), Ordering::Relaxed);
+        let about = self.about.load(Ordering::Relaxed);
+        self.before.store(self.last.swap(about, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether there were so many commits that there will be many more.
@@ -78,9 +93,20 @@ impl Turnout {
         self.commits.load(Ordering::Relaxed) > LONG
     }
 
-    /// Most of those who came to the better attended of the last two.
+    /// How many are let into one commit: half of those who are about, so that the others are decided upon meanwhile.
+    pub(super) fn most(&self) -> usize {
+        self.half().max(FEW)
+    }
+
+    /// How many are likely to come to the next commit.
     pub(super) fn likely(&self) -> usize {
-        self.last.load(Ordering::Relaxed).max(self.before.load(Ordering::Relaxed)) * 3 / 4
+        self.half() * 3 / 4
+    }
+
+    /// Half of those who are about, or were a moment ago: some may be just coming back.
+    fn half(&self) -> usize {
+        let counts = [&self.about, &self.last, &self.before].map(|count| count.load(Ordering::Relaxed));
+        counts.into_iter().max().unwrap_or(0).div_ceil(2)
     }
 }
 

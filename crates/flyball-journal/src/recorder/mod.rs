@@ -10,21 +10,23 @@ mod errands;
 mod flights;
 mod fold;
 mod inject;
+mod queue;
 mod revive;
 mod seen;
 
-use crate::error::StoreError;
-use crate::incoming::Incoming;
+use crate::error::{StoreError, Trouble};
+use crate::incoming::{Incoming, Parcel};
 use crate::journal::{Desk, Lease};
 use crate::probe::Probe;
-use batch::Answers;
 use cache::Cache;
 use flights::{Flights, Gate, Turnout};
 use flyball::policy::Policy;
 use flyball::{Decision, PolicySource, State};
+use queue::{Heard, Party, Queue};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
@@ -37,6 +39,13 @@ pub enum Refusal {
     Event(flyball::Error),
     /// It could not be recorded.
     Store(StoreError),
+}
+
+impl Refusal {
+    /// Whoever was to record the event is gone: nobody knows what became of it.
+    pub(crate) fn lost() -> Self {
+        Refusal::Store(StoreError::new(Trouble::Unknown, "the writer of this event was lost"))
+    }
 }
 
 impl From<flyball::Error> for Refusal {
@@ -95,42 +104,6 @@ pub struct Recorder {
     leases: Mutex<BTreeMap<String, u64>>,
 }
 
-/// Those who wait for the next commit.
-#[allow(clippy::vec_box, reason = "events are large, and are handed on several times")]
-#[derive(Default)]
-struct Queue {
-    events: Vec<Box<Incoming>>,
-    batch: Arc<Batch>,
-    leading: bool,
-}
-
-/// One commit, and those who wait for it.
-#[derive(Default)]
-struct Batch {
-    progress: Mutex<Progress>,
-    changed: Condvar,
-}
-
-/// Everybody who is served by one commit.
-#[allow(clippy::vec_box, reason = "events are large, and are handed on several times")]
-#[derive(Default)]
-struct Sitting {
-    events: Vec<Box<Incoming>>,
-    answers: Answers,
-    /// Those who wait together, and how many they are, in the order of their events.
-    groups: Vec<(Arc<Batch>, usize)>,
-}
-
-type Served = (Option<Answer>, Box<Incoming>);
-
-#[derive(Default)]
-struct Progress {
-    /// Somebody of this batch is to lead it.
-    lead: bool,
-    /// It is over: everybody's answer, and the event, for whoever has brought it to put away.
-    served: Option<Vec<Option<Served>>>,
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -186,98 +159,50 @@ impl Recorder {
     /// # Errors
     /// If the event is wrong or could not be recorded; it was not counted then.
     pub fn submit(&self, event: Incoming) -> Answer {
-        let event = Box::new(event);
-        let mut queue = lock(&self.queue);
-        queue.events.push(event);
-        let place = queue.events.len() - 1;
-        let batch = Arc::clone(&queue.batch);
-        if queue.leading {
-            drop(queue);
-            return self.follow(&batch, place).0;
-        }
-        queue.leading = true;
-        drop(queue);
-        self.lead();
-        taken(&batch, place).0
+        let (party, places, leads) = self.join([Parcel::from(event)]);
+        self.served(&party, places.start, leads).0
     }
 
     /// Decides upon several events, in order, in one commit.
     pub fn submit_all(&self, events: Vec<Incoming>) -> Vec<Answer> {
-        let events = events.into_iter().map(Box::new).collect();
+        let events = events.into_iter().map(Parcel::from).collect();
         self.submit_and_return(events).into_iter().map(|(answer, _)| answer).collect()
     }
 
     /// As [`Recorder::submit_all`], and gives the events back: somebody may still have a use for them.
-    pub fn submit_and_return(&self, events: Vec<Box<Incoming>>) -> Vec<(Answer, Option<Box<Incoming>>)> {
-        let (places, batch, leads) = {
-            let mut queue = lock(&self.queue);
-            let first = queue.events.len();
-            queue.events.extend(events);
-            let places = first..queue.events.len();
-            let leads = !queue.leading;
-            queue.leading = true;
-            (places, Arc::clone(&queue.batch), leads)
-        };
+    pub fn submit_and_return(&self, events: Vec<Parcel>) -> Vec<(Answer, Option<Parcel>)> {
+        if events.is_empty() {
+            return Vec::new();
+        }
+        let (party, places, mut leads) = self.join(events);
+        places.map(|place| self.served(&party, place, std::mem::take(&mut leads))).collect()
+    }
+
+    fn join(&self, events: impl IntoIterator<Item = Parcel>) -> (Arc<Party>, Range<usize>, bool) {
+        let mut queue = lock(&self.queue);
+        let joined = queue.join(events);
+        // Before anybody can let them in: nobody goes who has not come.
+        self.turnout.come(joined.1.len());
+        joined
+    }
+
+    /// The answer to an event in its place, and the event; whoever leads commits first.
+    fn served(&self, party: &Party, place: usize, leads: bool) -> (Answer, Option<Parcel>) {
         if leads {
             self.lead();
         }
-        places.map(|place| if leads { taken(&batch, place) } else { self.follow(&batch, place) }).collect()
-    }
-
-    fn follow(&self, batch: &Arc<Batch>, place: usize) -> (Answer, Option<Box<Incoming>>) {
-        let mut progress = lock(&batch.progress);
         loop {
-            if let Some(all) = progress.served.as_mut() {
-                return answered(all.get_mut(place));
+            match party.wait(place) {
+                Heard::Served(answer, event) => return (answer, event),
+                Heard::Lead => self.lead(),
             }
-            if progress.lead {
-                progress.lead = false;
-                drop(progress);
-                self.lead();
-                return taken(batch, place);
-            }
-            progress = batch.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Decides and commits for everybody who waits, and tells them.
+    /// Decides and commits for those who wait, and tells them.
     fn lead(&self) {
-        let Sitting { groups, answers, events } = self.commit();
-        let mut served = answers.list.into_iter().zip(events).map(Some);
-        for (batch, size) in groups {
-            lock(&batch.progress).served = Some(served.by_ref().take(size).collect());
-            // All at once: it costs one call of the system, and who wakes later finds the processors busy, not asleep.
-            batch.changed.notify_all();
-        }
-    }
-
-    /// Lets those in who wait; gives their places.
-    fn let_in(&self, sitting: &mut Sitting) -> Vec<usize> {
-        let mut queue = lock(&self.queue);
-        if queue.events.is_empty() {
-            return Vec::new();
-        }
-        let batch = std::mem::take(&mut queue.batch);
-        let events = std::mem::take(&mut queue.events);
-        drop(queue);
-        let first = sitting.events.len();
-        sitting.groups.push((batch, events.len()));
-        sitting.events.extend(events);
-        sitting.answers.list.resize_with(sitting.events.len(), || None);
-        (first..sitting.events.len()).collect()
-    }
-
-    /// Lets one of those who came meanwhile lead the next batch; says whether there is one.
-    fn hand_over(&self) -> bool {
-        let mut queue = lock(&self.queue);
-        if queue.events.is_empty() {
-            queue.leading = false;
-            return false;
-        }
-        let next = Arc::clone(&queue.batch);
-        lock(&next.progress).lead = true;
-        next.changed.notify_one();
-        true
+        let served = self.commit().tell();
+        self.turnout.go(served);
     }
 
     /// A session's state and policy as they are stored now.
@@ -321,20 +246,4 @@ impl Recorder {
 fn digest(policy: &str) -> String {
     let digest = blake3::hash(format!("{RULES}\n{policy}").as_bytes()).to_hex();
     digest.as_str().get(..32).unwrap_or_default().to_owned()
-}
-
-/// The answer at a place of a batch that is over, and the event.
-fn taken(batch: &Batch, place: usize) -> (Answer, Option<Box<Incoming>>) {
-    answered(lock(&batch.progress).served.as_mut().and_then(|all| all.get_mut(place)))
-}
-
-/// The answer in its place, and the event.
-fn answered(place: Option<&mut Option<Served>>) -> (Answer, Option<Box<Incoming>>) {
-    let served = place.and_then(Option::take);
-    let (answer, event) = served.map_or((None, None), |(answer, event)| (answer, Some(event)));
-    let answer = answer.unwrap_or_else(|| {
-        // Only if whoever led the batch has panicked: nobody knows what became of it.
-        Err(Refusal::Store(StoreError::new(crate::Trouble::Unknown, "the writer of this event was lost")))
-    });
-    (answer, event)
 }

@@ -12,7 +12,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flyball::Kind;
-use flyball_journal::Incoming;
+use flyball_journal::{Incoming, Parcel};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -95,7 +95,7 @@ struct Peek {
 
 impl Sender<'_> {
     /// Reads an event, and refuses it if it is not theirs to send.
-    fn admit(&self, text: &str, key: Option<&str>) -> Result<Box<Incoming>, Problem> {
+    fn admit(&self, text: &str, key: Option<&str>) -> Result<Parcel, Problem> {
         if text.len() > EVENT_BYTES {
             let what = format!("the event has {} bytes, one may have {EVENT_BYTES}", text.len());
             let advice = "send a fingerprint or the first part of large outputs instead of the whole";

@@ -5,7 +5,7 @@
 //! before; what turns up may not be in it, because another process wrote it. Only the store says what has happened.
 
 use flyball::Decision;
-use flyball_journal::{Incoming, Sighting};
+use flyball_journal::{Parcel, Sighting};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ type Key = (u64, u64);
 #[derive(Debug)]
 struct Kept {
     /// In a box, as it comes: a tree moves what is in it about.
-    incoming: Box<Incoming>,
+    incoming: Parcel,
     decision: Decision,
 }
 
@@ -56,7 +56,7 @@ impl Recent {
     }
 
     /// Keeps events that were decided upon. If there are too many, the oldest are forgotten.
-    pub(crate) fn put(&self, decided: impl Iterator<Item = (Box<Incoming>, Decision)>) {
+    pub(crate) fn put(&self, decided: impl Iterator<Item = (Parcel, Decision)>) {
         let mut shelf = self.lock();
         for (incoming, decision) in decided {
             let key = self.key(&incoming.event.session, decision.seq);
@@ -76,7 +76,7 @@ impl Recent {
     }
 
     /// Takes an event that was seen in the store.
-    pub(crate) fn take(&self, session: &str, seq: u64) -> Option<(Box<Incoming>, Decision)> {
+    pub(crate) fn take(&self, session: &str, seq: u64) -> Option<(Parcel, Decision)> {
         let key = self.key(session, seq);
         let mut shelf = self.lock();
         // Two sessions may fall together; the name tells.
@@ -87,7 +87,7 @@ impl Recent {
     }
 
     /// Takes events that were seen in the store, up to the first that is not here.
-    pub(crate) fn take_first(&self, sighted: &[Sighting]) -> Vec<(Box<Incoming>, Decision)> {
+    pub(crate) fn take_first(&self, sighted: &[Sighting]) -> Vec<(Parcel, Decision)> {
         sighted.iter().map_while(|sighted| self.take(&sighted.session, sighted.seq)).collect()
     }
 }
@@ -97,9 +97,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "in a test that is how a failure is told")]
 
     use super::*;
-    use flyball_journal::Cursor;
+    use flyball_journal::{Cursor, Incoming};
 
-    fn decided(session: &str, seq: u64, bytes: usize) -> (Box<Incoming>, Decision) {
+    fn decided(session: &str, seq: u64, bytes: usize) -> (Parcel, Decision) {
         let line = format!(r#"{{"type":"user.message","session":"{session}","text":"{seq}"}}"#);
         let decision = Decision { session: session.to_owned(), seq, ..Decision::default() };
         let mut incoming = Incoming::read(line, None).unwrap();
