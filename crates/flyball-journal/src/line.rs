@@ -5,7 +5,7 @@
 //! let in is always answered.
 
 use crate::incoming::Parcel;
-use crate::recorder::{Answer, Recorder, Refusal};
+use crate::recorder::{Answer, FEW, GATHER, Recorder, Refusal};
 use flyball::Decision;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// How many events are committed together at most.
 const TOGETHER: usize = 256;
-/// So many are taken together in any case.
-const FEW: usize = 16;
-/// How long to wait for those who are likely to come, where one group is written after the other: about as long as a
-/// quick disk takes.
-const GATHER: Duration = Duration::from_micros(300);
 /// How many threads commit, where more than one may write at a time.
 const COMMITTERS: usize = 8;
 

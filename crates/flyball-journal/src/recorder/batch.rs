@@ -23,8 +23,8 @@ const FAILURE: u32 = 8;
 /// The longest wait between two tries, so that those who want the same session do not come at the same time again.
 const LONGEST_WAIT_MS: u64 = 32;
 
-/// How long to wait for more events at most: about as long as a quick disk takes.
-const GATHER: Duration = Duration::from_micros(300);
+/// How long to wait for more events at most, here and in a line: about as long as a quick disk takes.
+pub(crate) const GATHER: Duration = Duration::from_micros(300);
 
 /// A session that stays in memory is snapshotted so many times less often: nobody has to load it.
 const WARM: u64 = 3;

@@ -58,8 +58,8 @@ const MOMENT: Duration = Duration::from_micros(200);
 /// Commits after which a process is one that lives long.
 const LONG: usize = 256;
 
-/// So many are let into a commit in any case.
-const FEW: usize = 16;
+/// So many are let into a commit in any case, here and in a line.
+pub(crate) const FEW: usize = 16;
 
 /// How many there are who have an event decided upon, and how many there were lately.
 #[derive(Debug, Default)]

@@ -38,15 +38,30 @@ pub(super) fn number(sql: &Connection, session: &str) -> Outcome<Option<i64>> {
     // Named, because the planner would rather take the second one twice.
     let first =
         "SELECT no FROM flyball_sessions INDEXED BY sqlite_autoindex_flyball_sessions_1 WHERE session = ?1";
-    let first = found(first)?;
-    if first.is_some() {
-        return Ok(first);
-    }
     let second = "SELECT no FROM flyball_sessions INDEXED BY flyball_sessions_again WHERE session = ?1";
-    if found(second)?.is_some() {
-        return damaged(format!("session '{session}' is missing from an index"));
+    in_both(
+        || found(first),
+        || Ok(found(second)?.is_some()),
+        || format!("session '{session}' is missing from an index"),
+    )
+}
+
+/// What the first index has. What it has not, the second must not have either. Others write between two looks, so that
+/// only what stays missing is damage.
+fn in_both<T>(
+    first: impl Fn() -> Outcome<Option<T>>,
+    second: impl Fn() -> Outcome<bool>,
+    what: impl FnOnce() -> String,
+) -> Outcome<Option<T>> {
+    let found = first()?;
+    if found.is_some() || !second()? {
+        return Ok(found);
     }
-    Ok(None)
+    let found = first()?;
+    if found.is_some() || !second()? {
+        return Ok(found);
+    }
+    damaged(what())
 }
 
 /// A session's head, and the number of its rows.
@@ -182,15 +197,13 @@ pub(super) fn find_covered(
     // Named, because the planner would rather take the second index twice.
     let first = "SELECT no, id, seq, body, verdict, status, sum, pos FROM flyball_ids
          INDEXED BY sqlite_autoindex_flyball_ids_1 WHERE no = ?1 AND id = ?2";
-    let found = all(sql, first, params![no, id], |row| id_entry(row, session, no))?.pop();
-    let Some((place, found)) = found else {
-        // As with names: what one index does not have, the other must not have either.
-        let second = "SELECT 1 FROM flyball_ids INDEXED BY flyball_ids_again WHERE no = ?1 AND id = ?2";
-        if sql.prepare_cached(second)?.exists(params![no, id])? {
-            return damaged(format!("an id of session '{session}' is missing from an index"));
-        }
-        return Ok(None);
-    };
+    let second = "SELECT 1 FROM flyball_ids INDEXED BY flyball_ids_again WHERE no = ?1 AND id = ?2";
+    let found = in_both(
+        || Ok(all(sql, first, params![no, id], |row| id_entry(row, session, no))?.pop()),
+        || Ok(sql.prepare_cached(second)?.exists(params![no, id])?),
+        || format!("an id of session '{session}' is missing from an index"),
+    )?;
+    let Some((place, found)) = found else { return Ok(None) };
     let query = format!("SELECT {RECORD} FROM flyball_events WHERE pos = ?1");
     let text = all(sql, &query, [place], |row| rows::record(row, session))?.pop();
     match text {
