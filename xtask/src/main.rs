@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_audit;
+mod bench_costs;
 mod bench_hook;
 mod bench_journal;
 mod bench_run;
@@ -27,6 +28,8 @@ usage: cargo xtask TASK
                     --long: 100,000 random histories for the tests of determinism
   static            the command linked statically, in target/static/release: it needs no library and starts faster
   bench             instructions per pair of events, counted by callgrind
+  bench costs [--beside PROGRAM]
+                    instructions of a hook call, an `observe --store` event and an HTTP event, beside another build
   bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
   bench hook        what a cold hook call costs, beside a bare program that commits one row to the same file
   bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "bench" => match rest.split_first() {
             Some((what, rest)) if what == "audit" => bench_audit::run(rest),
+            Some((what, rest)) if what == "costs" => bench_costs::run(rest),
             Some((what, rest)) if what == "hook" => bench_hook::run(rest),
             Some((what, rest)) if what == "journal" => bench_journal::run(rest),
             Some((what, rest)) if what == "run" => bench_run::run(rest),
