@@ -1,7 +1,7 @@
 //! The invariants: what was acknowledged is there, in order, once, and decided as it always would be.
 
 use crate::kit::{digest, source};
-use flyball::{Event, Sessions};
+use flyball::{Decision, Event, Sessions, Verdict};
 use flyball_journal::{Desk, Record, Which};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,27 @@ pub(crate) struct Ack {
     pub(crate) seq: u64,
     /// The digest of the decision; `?` from a writer that did not wait for it.
     pub(crate) digest: String,
+    /// Whether the answer was a halt. A permission that is asked for again after a halt is answered with the halt.
+    pub(crate) halt: bool,
 }
 
 impl Ack {
     /// The line that a writer sends.
     pub(crate) fn line(&self) -> String {
-        format!("A {} {} {} {}\n", self.session, self.id, self.seq, self.digest)
+        let verdict = if self.halt { "halt" } else { "other" };
+        format!("A {} {} {} {} {verdict}\n", self.session, self.id, self.seq, self.digest)
     }
 
     pub(crate) fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("A ")?.split(' ');
         let (session, id) = (words.next()?.to_owned(), words.next()?.to_owned());
         let (seq, digest) = (words.next()?.parse().ok()?, words.next()?.to_owned());
-        (digest.len() == 16 || digest == "?").then_some(Ack { session, id, seq, digest })
+        let halt = match words.next()? {
+            "halt" => true,
+            "other" => false,
+            _ => return None,
+        };
+        (digest.len() == 16 || digest == "?").then_some(Ack { session, id, seq, digest, halt })
     }
 }
 
@@ -44,6 +52,7 @@ pub(crate) struct Audit {
 pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
     let mut found = Audit::default();
     let mut ids: BTreeMap<(String, String), (u64, String)> = BTreeMap::new();
+    let mut last_halts: BTreeMap<String, u64> = BTreeMap::new();
     match store.heads(Which::All, usize::MAX) {
         Ok(heads) => {
             for head in heads.into_iter().filter(|head| head.session.starts_with(tag)) {
@@ -53,6 +62,9 @@ pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
                         found.events += records.len();
                         found.wrong.extend(history(&head.session, head.seq, &records));
                         for record in records {
+                            if is_halt(&record.decision) {
+                                last_halts.insert(head.session.clone(), record.seq);
+                            }
                             let id = record.id.clone().unwrap_or_default();
                             let known = (record.seq, digest(&record.decision));
                             if ids.insert((head.session.clone(), id.clone()), known).is_some()
@@ -69,9 +81,13 @@ pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
         Err(error) => found.wrong.push(format!("heads: {error}")),
     }
     for ack in acks {
+        let halted_since =
+            ack.halt && last_halts.get(&ack.session).is_some_and(|last_halt| *last_halt > ack.seq);
         match ids.get(&(ack.session.clone(), ack.id.clone())) {
             None => found.wrong.push(format!("{}: acknowledged {} is lost", ack.session, ack.id)),
-            Some((seq, sum)) if ack.digest != "?" && (*seq != ack.seq || *sum != ack.digest) => {
+            Some((seq, sum))
+                if ack.digest != "?" && (*seq != ack.seq || (*sum != ack.digest && !halted_since)) =>
+            {
                 found.wrong.push(format!(
                     "{}: {} was acknowledged as event {}, stored as {seq}, or decided otherwise",
                     ack.session, ack.id, ack.seq
@@ -86,6 +102,11 @@ pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
     }
     found.wrong.truncate(MOST);
     found
+}
+
+/// Whether a stored decision is a halt.
+fn is_halt(decision: &str) -> bool {
+    serde_json::from_str::<Decision>(decision).is_ok_and(|decision| decision.decision == Verdict::Halt)
 }
 
 /// A session's events are numbered without a gap, and decided as a straight run in memory decides them.

@@ -3,6 +3,7 @@
 use crate::audit::Ack;
 use crate::errands::deliveries;
 use crate::kit::{Engine, Fallible, Words, digest, event, pause, read_sync, recorder, sync_word};
+use flyball::Verdict;
 use flyball_journal::{Courier, Point, Probe, Recorder, Refusal, Settled};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,7 @@ fn settled(recorder: &Recorder, session: &str, lane: &str, number: u64) -> Falli
                     id: format!("{lane}.{number}"),
                     seq: decision.seq,
                     digest: digest(&decision.to_json()),
+                    halt: decision.decision == Verdict::Halt,
                 });
             }
             Err(Refusal::Event(error)) => return Err(format!("{session} {lane}.{number}: {}", error.what)),
@@ -85,7 +87,8 @@ pub(crate) fn writer(words: &Words) -> Fallible<()> {
                     let session = session_of(tag, &lane, number);
                     if early {
                         let id = format!("{lane}.{number}");
-                        let ack = Ack { session: session.clone(), id, seq: 0, digest: "?".to_owned() };
+                        let ack =
+                            Ack { session: session.clone(), id, seq: 0, digest: "?".to_owned(), halt: false };
                         say(&ack.line());
                     }
                     match settled(recorder, &session, &lane, number) {

@@ -47,7 +47,7 @@ conformance!(
     an_id_is_known_at_every_distance,
     an_id_is_known_behind_a_long_batch,
     an_id_with_another_body_is_a_conflict,
-    an_open_call_asked_again_gets_its_stored_verdict,
+    a_reused_call_id_is_stored_and_counted,
     since_gives_every_event_once_and_in_order,
     an_errand_is_claimed_by_one_and_settled_once,
     a_dead_errand_can_be_tried_again,

@@ -157,7 +157,7 @@ pub fn describe(event: &Event) -> String {
 
 /// What was measured of a signal, and after whom.
 fn measured(event: &Event) -> String {
-    let Kind::Progress { signal, content, hash, value, failing, done, total } = &event.kind else {
+    let Kind::Progress { signal, content, hash, value, failing, done, total, .. } = &event.kind else {
         return String::new();
     };
     let found = if let Some(failing) = failing {

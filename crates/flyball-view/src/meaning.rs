@@ -110,6 +110,9 @@ pub fn action(name: &str) -> Option<&'static str> {
         "respect_the_refusal" => "leave it: somebody has said no",
         "ask_the_person_why" | "ask_again" => "ask the person again, in other words",
         "release" => "look at it, then release it",
+        "lift_stop" => {
+            "ask the person who stopped it, then lift the stop: flyball release SESSION --guard human"
+        }
         "start_over" => "begin anew, with what is known now",
         "pause" => "leave it standing until somebody has looked at it",
         "stop" => "leave it stopped",

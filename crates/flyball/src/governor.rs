@@ -11,6 +11,7 @@ use crate::guards::{Cx, Family, Trips};
 use crate::ledger::Facts;
 use crate::lifecycle;
 use crate::policy::{Guards, Policy};
+use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
 
@@ -24,17 +25,22 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
     if let Some((key, body)) = key
         && let Some(known) = state.answers.find(key, body, &event.session)?
     {
-        return Ok(known);
+        return Ok(lifecycle::current_answer(state, event, family, known));
     }
-    if let Some(known) = redelivered(state, event)? {
+    if state.rules == RulesVersion::V1
+        && let Some(known) = redelivered(state, event)?
+    {
         return Ok(known);
     }
     lifecycle::accept(event)?;
+    if state.seq == 0 {
+        state.rules = policy.rules_version;
+    }
     let elapsed = advance(state, event);
-    let facts = state.ledger.facts(event, policy, state.seq);
+    let facts = state.ledger.facts(event, policy, state.seq, state.rules);
     state.flow.spend(elapsed, &event.usage);
     let mut trips = Trips::default();
-    let was_halted = state.halted.is_some();
+    let was_halted = state.is_halted();
     let refused = match lifecycle::standing(state, event, family) {
         Some(answer) => {
             trips.list.push(answer);
@@ -43,7 +49,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
         None => judge(policy, state, event, &facts, family, &mut trips),
     };
     let is_release = matches!(event.kind, Kind::HumanReleased { .. });
-    if was_halted && state.halted.is_some() && !event.kind.asks() && !is_release {
+    if was_halted && state.is_halted() && !event.kind.asks() && !is_release {
         // Facts that arrive while the session is halted are recorded; they are nobody's new offence.
         trips.list.clear();
     }
@@ -52,7 +58,8 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
         state.ledger.enter(event, call, refused);
     }
     let decision = verdict::conclude(policy, state, event, trips);
-    for (key, body) in key.into_iter().chain(call_answer_key(event, &facts)) {
+    let call_key = call_answer_key(event, &facts).filter(|_| state.rules == RulesVersion::V1);
+    for (key, body) in key.into_iter().chain(call_key) {
         state.answers.put(key, body, &decision);
     }
     Ok(decision)
@@ -85,6 +92,7 @@ fn judge(
         timed: state.started.is_some(),
         active_ms: state.active_ms,
         wall_ms: state.now.saturating_sub(state.started.unwrap_or(state.now)),
+        rules: state.rules,
         counters: counters.as_ref(),
     };
     if event.kind.is_act() {
@@ -137,7 +145,7 @@ fn advance(state: &mut State, event: &Event) -> u64 {
     let gap = at.saturating_sub(state.now);
     state.now = state.now.max(at);
     // A session that waits for a person may still work; what it does then counts. Only a halt stops the clock.
-    let at_work = state.halted.is_none() && !state.ended && !lifecycle::was_idle(event);
+    let at_work = !state.is_halted() && !state.ended && !lifecycle::was_idle(event);
     let elapsed = if at_work { gap } else { 0 };
     state.active_ms = state.active_ms.saturating_add(elapsed);
     elapsed
@@ -157,7 +165,8 @@ fn open_call_key(call: &str) -> Fingerprint {
     Fingerprint::of_text("call").with(Fingerprint::of_text(call))
 }
 
-/// A call that is still open is asked for once more, word for word: the same answer, and nothing is counted.
+/// A call that is still open is asked for once more, word for word: the same answer, and nothing is counted. Under
+/// version 2 of the rules only an event's id makes it a redelivery: a call id is the agent's to choose.
 fn redelivered(state: &State, event: &Event) -> Result<Option<Decision>, Error> {
     let Kind::ToolRequested { call: Some(call), tool, args } = &event.kind else { return Ok(None) };
     match state.ledger.open_call(call) {

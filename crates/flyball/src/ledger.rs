@@ -5,8 +5,11 @@
 
 use crate::event::{Event, Kind, Numbers, canonical_json, effect_of, identity, normalise_into};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{OPEN_CALLS, ROUND_CALLS, SEEN_CALLS, SEEN_WRITES, SHORT_RESULT, SHOWN_NAME_BYTES};
+use crate::limits::{
+    OPEN_CALLS, ROUND_CALLS, ROUND_TWINS, SEEN_CALLS, SEEN_WRITES, SHORT_RESULT, SHOWN_NAME_BYTES,
+};
 use crate::policy::{Effect, Policy};
+use crate::rules_version::RulesVersion;
 use crate::window::{Keyed, cut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,6 +97,9 @@ pub(crate) struct Ledger {
     /// What each call told the last time.
     told: Keyed<Told, SEEN_CALLS>,
     results: u64,
+    /// The version of the decision rules; set with every event.
+    #[serde(skip)]
+    pub(crate) rules: RulesVersion,
 }
 
 /// What a call told: the bytes, and what they stand for.
@@ -105,7 +111,8 @@ struct Told {
 
 impl Ledger {
     /// Works out what an event means, and takes finished calls out of the book.
-    pub(crate) fn facts(&mut self, event: &Event, policy: &Policy, seq: u64) -> Facts {
+    pub(crate) fn facts(&mut self, event: &Event, policy: &Policy, seq: u64, rules: RulesVersion) -> Facts {
+        self.rules = rules;
         let mut facts = Facts { blind: self.results == 0, ..Facts::default() };
         match &event.kind {
             Kind::ToolRequested { tool, args, .. } => {
@@ -169,8 +176,7 @@ impl Ledger {
     fn asked(&self, round: Option<u64>, tool: &str, args: &Value, policy: &Policy, seq: u64) -> CallFacts {
         let same = identity(tool, args);
         let effect = policy.tool(tool).and_then(|tool| tool.effect).unwrap_or_else(|| effect_of(tool, args));
-        let retried = || self.retried && self.open.iter().any(|open| open.facts.call == same.call);
-        let twin = (self.same_round(round) && self.round_calls.contains(&same.call)) || retried();
+        let twin = self.is_twin(round, same.call);
         let round = self.rounds + u64::from(!self.same_round(round));
         CallFacts {
             tool: cut(tool, SHOWN_NAME_BYTES).to_owned(),
@@ -185,21 +191,40 @@ impl Ledger {
         }
     }
 
+    /// Whether an equal call belongs to the same answer of the model. The number of an answer and the news of a retry
+    /// are the sender's claims, so only a few equal calls are taken for one.
+    fn is_twin(&self, round: Option<u64>, call: Fingerprint) -> bool {
+        let few = |count: usize| count > 0 && (self.rules == RulesVersion::V1 || count < ROUND_TWINS);
+        let in_round = || self.round_calls.iter().filter(|known| **known == call).count();
+        let still_open = || self.open.iter().filter(|open| open.facts.call == call).count();
+        (self.same_round(round) && few(in_round())) || (self.retried && few(still_open()))
+    }
+
+    /// Whether a call with this round belongs to the current one. No answer has more than [`ROUND_CALLS`] calls: beyond
+    /// that each is an answer of its own, so that a constant number hides nothing.
     fn same_round(&self, round: Option<u64>) -> bool {
+        let full = self.rules > RulesVersion::V1 && self.round_calls.len() >= ROUND_CALLS;
+        self.same_number(round) && !full
+    }
+
+    fn same_number(&self, round: Option<u64>) -> bool {
         round.is_some() && round == self.round && !self.spoke
     }
 
     /// Counts a call among those of its round, which may begin with it.
     fn join_round(&mut self, round: Option<u64>, call: Fingerprint) {
         self.new_round(round);
-        if self.round_calls.len() < ROUND_CALLS && !self.round_calls.contains(&call) {
+        let listed = self.rules == RulesVersion::V1 && self.round_calls.contains(&call);
+        if self.round_calls.len() < ROUND_CALLS && !listed {
             self.round_calls.push(call);
         }
     }
 
     fn new_round(&mut self, round: Option<u64>) {
-        if !self.same_round(round) {
+        if !self.same_number(round) {
             self.round_calls.clear();
+        }
+        if !self.same_round(round) {
             self.rounds = self.rounds.saturating_add(1);
         }
         self.round = round;

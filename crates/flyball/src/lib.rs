@@ -37,6 +37,7 @@ mod periodic;
 pub mod policy;
 mod reasons;
 mod report;
+mod rules_version;
 mod sessions;
 mod state;
 mod suggest;
@@ -49,8 +50,8 @@ pub use decision::{
 };
 pub use error::{Code, Error};
 pub use event::{
-    Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json, effect_of,
-    normalise_into, normalised,
+    Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
+    effect_of, normalise_into, normalised,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
@@ -58,6 +59,7 @@ pub use guards::{Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{LoopReport, Report, Standing, Waiting};
+pub use rules_version::RulesVersion;
 pub use sessions::{PolicySource, Session, Sessions};
 pub use state::State;
 pub use tally::ToolUse;

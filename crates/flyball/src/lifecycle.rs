@@ -1,15 +1,20 @@
 //! What begins, stops, releases and ends a session.
 
-use crate::decision::{HaltReason, Severity};
+use crate::decision::{Decision, HaltReason, Severity, Verdict};
 use crate::error::{Code, Error};
 use crate::event::{Event, Kind, Origin, ReleaseMode, canonical_json};
 use crate::graph::Workflow;
 use crate::guards::{Draft, Family, Trips, Watch};
-use crate::limits::{INLINE_POLICY_BYTES, NAME_BYTES, RELEASED_GUARDS};
+use crate::limits::{INLINE_POLICY_BYTES, NAME_BYTES, RELEASED_GUARDS, STOPS};
 use crate::policy::{Mode, Policy};
-use crate::state::{Latch, State};
+use crate::rules_version::RulesVersion;
+use crate::state::{Latch, State, Stop};
+use crate::verdict;
 use crate::window::cut;
 use serde_json::Value;
+
+/// The name under which a release lifts a person's stop.
+const STOP_GUARD: &str = "human";
 
 /// Checks what an event carries before anything is counted.
 pub(crate) fn accept(event: &Event) -> Result<(), Error> {
@@ -72,6 +77,14 @@ pub(crate) fn standing(state: &State, event: &Event, family: &Family) -> Option<
     if !event.kind.asks() || matches!(event.kind, Kind::HumanStopped { .. }) {
         return None;
     }
+    if let Some(stop) = state.stops.first() {
+        let draft = Draft::new("human", "user_stop", Severity::Halt, stop.message())
+            .events(vec![stop.seq])
+            .halts_as(HaltReason::UserStop)
+            .actions(&["lift_stop"])
+            .feedback("A person stopped the session. Stop here.");
+        return Some(draft);
+    }
     if let Some(latch) = &state.halted {
         let draft = Draft::new(&latch.guard, &latch.reason, Severity::Halt, latch.message.clone())
             .events(vec![latch.seq])
@@ -91,6 +104,18 @@ pub(crate) fn standing(state: &State, event: &Event, family: &Family) -> Option<
     )
 }
 
+/// What a redelivered event is answered with: the same as before, unless that was a permission and the session has been
+/// halted or stopped since.
+pub(crate) fn current_answer(state: &State, event: &Event, family: &Family, known: Decision) -> Decision {
+    if state.rules == RulesVersion::V1 || known.decision >= Verdict::Block {
+        return known;
+    }
+    match standing(state, event, family) {
+        Some(draft) => verdict::halted_since(state, draft, known),
+        None => known,
+    }
+}
+
 /// Begins, stops, releases or ends the session, if the event says so.
 pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &mut Trips) {
     match &event.kind {
@@ -107,16 +132,26 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
         Kind::HumanStopped { by, why } => {
             let why = why.as_deref().map(|why| cut(why, 200)).unwrap_or("no reason given");
             let by = by.as_deref().map_or("a person", |by| cut(by, 60));
-            let draft = Draft::new("human", "user_stop", Severity::Halt, format!("stopped by {by}: {why}"))
+            let stop = Stop { by: by.to_owned(), why: why.to_owned(), seq: state.seq };
+            let lifted_by = if state.rules == RulesVersion::V1 { "release" } else { "lift_stop" };
+            let draft = Draft::new("human", "user_stop", Severity::Halt, stop.message())
                 .events(vec![state.seq])
                 .halts_as(HaltReason::UserStop)
-                .actions(&["release"])
+                .actions(&[lifted_by])
                 .feedback("A person stopped the session.");
             trips.add(Mode::Staged, draft);
+            if state.rules > RulesVersion::V1 && state.stops.len() < STOPS {
+                state.stops.push(stop);
+            }
         }
-        Kind::HumanReleased { guard, trip, mode, n, .. } => {
+        Kind::HumanReleased { guard, trip, mode, n, by, why } => {
             let named = guard.as_deref().or_else(|| trip_guard(trip.as_ref()));
-            release(policy, state, named, *mode, *n, trips);
+            if state.rules > RulesVersion::V1 && named == Some(STOP_GUARD) {
+                lift_stops(state, by.as_deref(), why.as_deref(), trips);
+            } else {
+                release(policy, state, named, *mode, *n, trips);
+                still_stopped(state, trips);
+            }
         }
         _ => {}
     }
@@ -137,6 +172,26 @@ fn begin(state: &mut State, policy: Option<&Value>, workflow: Option<&Workflow>,
 fn trip_guard(trip: Option<&Value>) -> Option<&str> {
     let trip = trip?;
     trip.as_str().or_else(|| trip.get("guard").and_then(Value::as_str))
+}
+
+/// Lifts the stops by people. The decision names who stopped the session and why.
+fn lift_stops(state: &mut State, by: Option<&str>, why: Option<&str>, trips: &mut Trips) {
+    let by = cut(by.unwrap_or("a person"), 60);
+    let why = cut(why.unwrap_or("no reason given"), 200);
+    for stop in std::mem::take(&mut state.stops) {
+        let text = format!("{by} lifted the stop by {} ({}): {why}", stop.by, stop.why);
+        trips.effect("say", "text", text);
+    }
+}
+
+/// Warns whoever released a guard that a person's stop still holds.
+fn still_stopped(state: &State, trips: &mut Trips) {
+    let Some(stop) = state.stops.first() else { return };
+    let message = format!("the session is still {}", stop.message());
+    let draft = Draft::new(STOP_GUARD, "user_stop", Severity::Warn, message)
+        .events(vec![stop.seq])
+        .actions(&["lift_stop"]);
+    trips.add(Mode::Staged, draft);
 }
 
 /// A person's release: bounded, counted, and without effect once the ceiling is reached.

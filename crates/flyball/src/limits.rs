@@ -59,6 +59,10 @@ pub const EVIDENCE_EVENTS: usize = 32;
 pub const EVIDENCE_FINGERPRINTS: usize = 8;
 /// The longest feedback to a model, in characters.
 pub const FEEDBACK_CHARS: usize = 600;
+/// How many stops by people are remembered until they are lifted.
+pub const STOPS: usize = 4;
+/// How many equal calls of one answer of the model count as one; further ones are repetitions.
+pub const ROUND_TWINS: usize = 16;
 /// How many guards keep a release record.
 pub const RELEASED_GUARDS: usize = 24;
 /// How much of a message is read when looking for repeated words, in bytes.

@@ -7,6 +7,7 @@ use crate::reasons::{Ending, ending};
 use crate::state::State;
 use crate::tally::ToolUse;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// One loop of the session's workflow.
@@ -63,6 +64,8 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// The coarse reason, if it is halted.
     pub halt_reason: Option<HaltReason>,
+    /// The version of the decision rules that the session started under.
+    pub rules_version: u64,
     /// Where a plan that needs a yes is.
     pub confirmation: Phase,
     /// The node at work.
@@ -97,7 +100,7 @@ pub struct Waiting<'a> {
 }
 
 /// How a session stands, cheap enough to be asked after every event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing<'a> {
     /// What it is doing.
     pub status: Status,
@@ -108,9 +111,17 @@ pub struct Standing<'a> {
     /// See `warnings`.
     pub halts: u64,
     /// The guard and the sentence that stopped it, if it stands still.
-    pub stopped_by: Option<(&'a str, &'a str)>,
+    pub stopped_by: Option<(&'a str, Cow<'a, str>)>,
     /// Whether the label that calls a person is set.
     pub labelled: bool,
+}
+
+/// What stopped a session.
+struct StopCause<'a> {
+    guard: &'a str,
+    reason: &'a str,
+    halt_reason: Option<HaltReason>,
+    message: Cow<'a, str>,
 }
 
 impl State {
@@ -120,16 +131,35 @@ impl State {
         self.watch.confirmation.waiting()
     }
 
+    /// Why the session is stopped, if it is: a person's stop first, then a halt, then a block.
+    fn stop_cause(&self) -> Option<StopCause<'_>> {
+        if let Some(stop) = self.stops.first() {
+            return Some(StopCause {
+                guard: "human",
+                reason: "user_stop",
+                halt_reason: Some(HaltReason::UserStop),
+                message: Cow::Owned(stop.message()),
+            });
+        }
+        let latch = self.halted.as_ref().or(self.blocked.as_ref())?;
+        Some(StopCause {
+            guard: &latch.guard,
+            reason: &latch.reason,
+            halt_reason: self.halted.as_ref().map(|latch| latch.halt_reason),
+            message: Cow::Borrowed(&latch.message),
+        })
+    }
+
     /// How the session stands.
     #[must_use]
     pub fn standing(&self) -> Standing<'_> {
-        let latch = self.halted.as_ref().or(self.blocked.as_ref());
+        let cause = self.stop_cause();
         Standing {
             status: self.status(),
             warnings: self.totals.warnings,
             blocks: self.totals.blocks,
             halts: self.totals.halts,
-            stopped_by: latch.map(|latch| (latch.guard.as_str(), latch.message.as_str())),
+            stopped_by: cause.map(|cause| (cause.guard, cause.message)),
             labelled: self.labelled,
         }
     }
@@ -153,7 +183,7 @@ impl State {
             }
         });
         let nodes = self.flow.workflow().map_or(&[][..], |workflow| &workflow.nodes);
-        let latch = self.halted.as_ref().or(self.blocked.as_ref());
+        let cause = self.stop_cause();
         Report {
             status: self.status(),
             events: self.seq,
@@ -168,10 +198,11 @@ impl State {
             blocks: self.totals.blocks,
             halts: self.totals.halts,
             releases: self.releases.clone(),
-            stopped_by: latch.map(|latch| format!("{}: {}", latch.guard, latch.message)),
-            reason: latch.map(|latch| latch.reason.clone()),
-            ending: latch.and_then(|latch| ending(&latch.reason)),
-            halt_reason: self.halted.as_ref().map(|latch| latch.halt_reason),
+            stopped_by: cause.as_ref().map(|cause| format!("{}: {}", cause.guard, cause.message)),
+            reason: cause.as_ref().map(|cause| cause.reason.to_owned()),
+            ending: cause.as_ref().and_then(|cause| ending(cause.reason)),
+            halt_reason: cause.as_ref().and_then(|cause| cause.halt_reason),
+            rules_version: self.rules.number(),
             confirmation: self.watch.confirmation.phase(),
             node: self.flow.node().map(str::to_owned),
             trail: self.flow.trail(),

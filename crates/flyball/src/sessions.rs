@@ -5,8 +5,10 @@ use crate::error::{Code, Error};
 use crate::event::{Event, Kind, Usage, canonical_json};
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
+use crate::lifecycle;
 use crate::limits::TREE_DEPTH;
 use crate::policy::{JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
+use crate::rules_version::RulesVersion;
 use crate::state::State;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ use std::sync::Arc;
 pub struct PolicySource {
     layers: Vec<Layer>,
     preset: Preset,
+    /// The rules version of sessions for which no layer names one.
+    rules_version: RulesVersion,
     base: Arc<Policy>,
 }
 
@@ -26,14 +30,28 @@ impl PolicySource {
     /// # Errors
     /// If a layer cannot be used.
     pub fn new(layers: Vec<Layer>, preset: Preset) -> Result<Self, PolicyErrors> {
-        let base = Arc::new(resolve(&layers, preset)?.policy);
-        Ok(PolicySource { layers, preset, base })
+        PolicySource::under_rules(layers, preset, RulesVersion::LATEST)
+    }
+
+    fn under_rules(
+        layers: Vec<Layer>,
+        preset: Preset,
+        rules_version: RulesVersion,
+    ) -> Result<Self, PolicyErrors> {
+        let mut policy = resolve(&layers, preset)?.policy;
+        pin_rules(&mut policy, &layers, rules_version);
+        Ok(PolicySource { layers, preset, rules_version, base: Arc::new(policy) })
     }
 
     /// A preset with nothing changed.
     #[must_use]
     pub fn preset(preset: Preset) -> Self {
-        PolicySource { layers: Vec::new(), preset, base: Arc::new(Policy::preset(preset)) }
+        PolicySource {
+            layers: Vec::new(),
+            preset,
+            rules_version: RulesVersion::LATEST,
+            base: Arc::new(Policy::preset(preset)),
+        }
     }
 
     /// Everything that decisions depend on, as JSON, to be kept beside the decisions that were made under it. The
@@ -50,7 +68,12 @@ impl PolicySource {
             json!({"above": above(layer), "tree": tree})
         };
         let layers: Vec<Value> = self.layers.iter().map(decides).collect();
-        json!({"preset": self.preset.as_str(), "layers": layers}).to_string()
+        let mut text = json!({"preset": self.preset.as_str(), "layers": layers});
+        // Version 1 is left out, as it was before there were versions: the text of a stored policy never changes.
+        if let (Some(keys), true) = (text.as_object_mut(), self.rules_version > RulesVersion::V1) {
+            keys.insert("rules_version".to_owned(), self.rules_version.number().into());
+        }
+        text.to_string()
     }
 
     /// Reads a source back. It decides as the one that was kept; where each value came from is not known any more.
@@ -69,7 +92,12 @@ impl PolicySource {
                 if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
             Layer::from_value(origin, layer.get("tree").cloned().unwrap_or_default())
         });
-        PolicySource::new(layers.collect(), preset).map_err(|errors| bad_policy(&errors))
+        let rules_version = match value.get("rules_version") {
+            None => RulesVersion::V1,
+            Some(number) => number.as_u64().and_then(RulesVersion::from_number).ok_or_else(bad)?,
+        };
+        PolicySource::under_rules(layers.collect(), preset, rules_version)
+            .map_err(|errors| bad_policy(&errors))
     }
 
     /// The same source with another `journal` section, which no decision depends on.
@@ -97,7 +125,16 @@ impl PolicySource {
         };
         let at = layers.iter().position(outranks_sessions).unwrap_or(layers.len());
         layers.insert(at, Layer::from_value(Origin::Inline, tree));
-        resolve(&layers, self.preset)
+        let mut resolved = resolve(&layers, self.preset)?;
+        pin_rules(&mut resolved.policy, &layers, self.rules_version);
+        Ok(resolved)
+    }
+}
+
+/// The source's own rules version, unless a layer names one.
+fn pin_rules(policy: &mut Policy, layers: &[Layer], rules_version: RulesVersion) {
+    if !layers.iter().any(|layer| layer.tree.get("rules_version").is_some()) {
+        policy.rules_version = rules_version;
     }
 }
 
@@ -246,6 +283,16 @@ impl Sessions {
         }
     }
 
+    /// The answer to an event that was answered before: what was decided then, or a halt if the session has been
+    /// halted or stopped since and the event asks for permission.
+    #[must_use]
+    pub fn current_answer(&self, event: &Event, known: Decision) -> Decision {
+        match self.all.get(&event.session) {
+            Some(session) => lifecycle::current_answer(&session.state, event, &self.family(event), known),
+            None => known,
+        }
+    }
+
     /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.
     fn above(&self, name: &str, first: Option<&str>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -278,7 +325,7 @@ impl Sessions {
             let known = self.all.get(&session)?;
             let budget = &known.policy.budgets.session;
             Some(Ancestor {
-                halted: known.state.halted.is_some(),
+                halted: known.state.is_halted(),
                 used: *known.state.used(),
                 tokens: budget.tokens,
                 cost_micro_usd: budget.cost_micro_usd,

@@ -9,12 +9,36 @@ use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
 use crate::policy::Counters;
+use crate::rules_version::RulesVersion;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The layout of the encoded state; a state of another layout is worked out again from the events.
-const VERSION: u8 = 2;
+/// The layout of the encoded state: named sections, each with a layout version of its own, so that a new or changed
+/// guard never makes a stored session unreadable.
+const SECTIONS: u8 = 3;
+/// The layout before: one record, the guards in [`RECORD_GUARDS`]' order at its end.
+const RECORD: u8 = 2;
+/// The guards of a record, in the order in which it has them.
+const RECORD_GUARDS: [&str; 17] = [
+    "budget",
+    "visits",
+    "transitions",
+    "cycle",
+    "repetition",
+    "recurrence",
+    "stall",
+    "oscillation",
+    "error_streak",
+    "validation",
+    "retry",
+    "gate",
+    "confirmation",
+    "question",
+    "denial",
+    "monologue",
+    "rule",
+];
 
 /// Why a session stands still.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +50,21 @@ pub(crate) struct Latch {
     pub(crate) seq: u64,
     /// The budget that a release would raise.
     pub(crate) budget: Option<Tripped>,
+}
+
+/// A person's stop. It holds until a person lifts it explicitly, whatever else is released.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stop {
+    pub(crate) by: String,
+    pub(crate) why: String,
+    pub(crate) seq: u64,
+}
+
+impl Stop {
+    /// Who stopped the session, and why.
+    pub(crate) fn message(&self) -> String {
+        format!("stopped by {}: {}", self.by, self.why)
+    }
 }
 
 /// Counters over the whole session.
@@ -42,8 +81,10 @@ pub(crate) struct Totals {
 ///
 /// It is data and nothing else: [`State::encode`] and [`State::decode`] lose nothing, and the encoded form stays
 /// below [`STATE_BYTES`] however long the session runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
+    /// The version of the decision rules that the session started under.
+    pub(crate) rules: RulesVersion,
     pub(crate) seq: u64,
     pub(crate) now: u64,
     pub(crate) started: Option<u64>,
@@ -51,6 +92,8 @@ pub struct State {
     pub(crate) ended: bool,
     pub(crate) halted: Option<Latch>,
     pub(crate) blocked: Option<Latch>,
+    /// Stops by people that were not lifted, oldest first. Under version 1 of the rules a stop is in `halted` instead.
+    pub(crate) stops: Vec<Stop>,
     /// The label that calls a person is set.
     pub(crate) labelled: bool,
     /// The policy that came inside `session.started`, as canonical JSON.
@@ -75,30 +118,104 @@ impl State {
     /// # Errors
     /// Never for a state that the governor made; the error is there because the encoder has one.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![VERSION];
-        let body = postcard::to_allocvec(self).map_err(|error| bad(&error.to_string()))?;
-        bytes.extend_from_slice(&body);
-        Ok(bytes)
+        let mut sections = Sections { bytes: vec![SECTIONS] };
+        self.write(&mut sections).map_err(|error| bad(&error.to_string()))?;
+        Ok(sections.bytes)
     }
 
-    /// Reads a state back.
+    fn write(&self, sections: &mut Sections) -> postcard::Result<()> {
+        sections.write("rules", 1, &self.rules.number())?;
+        let session = (
+            (&self.seq, &self.now, &self.started, &self.active_ms, &self.ended),
+            (&self.halted, &self.blocked, &self.labelled),
+            (&self.policy, &self.parent, &self.credits, &self.releases),
+        );
+        sections.write("session", 1, &session)?;
+        sections.write("stops", 1, &self.stops)?;
+        sections.write("totals", 1, &self.totals)?;
+        sections.write("tally", 1, &self.tally)?;
+        sections.write("answers", 1, &self.answers)?;
+        sections.write("ledger", 1, &self.ledger)?;
+        sections.write("flow", 1, &self.flow)?;
+        self.watch.write(sections)
+    }
+
+    /// Reads a state back, in this layout or the one before it.
     ///
     /// # Errors
-    /// If the bytes are not a state of this version.
+    /// If the bytes are not a state, or one that a newer version of Flyball wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let Some((&VERSION, body)) = bytes.split_first() else {
-            return Err(bad("it has another version"));
+        let body = match bytes.split_first() {
+            Some((&(SECTIONS | RECORD), body)) if body.len() <= 4 * STATE_BYTES => body,
+            Some((&(SECTIONS | RECORD), _)) => return Err(bad("it is too large")),
+            _ => return Err(bad("it has another version")),
         };
-        if body.len() > 4 * STATE_BYTES {
-            return Err(bad("it is too large"));
-        }
-        let (mut state, rest): (State, &[u8]) =
-            postcard::take_from_bytes(body).map_err(|error| bad(&error.to_string()))?;
-        if !rest.is_empty() {
-            return Err(bad("it has bytes left over"));
+        let mut state = State::default();
+        if bytes.first() == Some(&SECTIONS) {
+            state.read_sections(body)?;
+        } else {
+            state.read_record(body)?;
         }
         state.flow.rebuild();
+        state.ledger.rules = state.rules;
         Ok(state)
+    }
+
+    fn read_sections(&mut self, mut body: &[u8]) -> Result<(), Error> {
+        while !body.is_empty() {
+            let (section, rest) = Section::take(body).map_err(|error| bad(&error.to_string()))?;
+            let left = self.read_part(section.name, section.layout, section.bytes)?;
+            if !left.is_empty() {
+                return Err(bad("it has bytes left over"));
+            }
+            body = rest;
+        }
+        Ok(())
+    }
+
+    fn read_record(&mut self, mut body: &[u8]) -> Result<(), Error> {
+        self.rules = RulesVersion::V1;
+        let parts = ["session", "totals", "tally", "answers", "ledger", "flow"];
+        for part in parts.iter().chain(&RECORD_GUARDS) {
+            body = self.read_part(part, 1, body)?;
+        }
+        if body.is_empty() { Ok(()) } else { Err(bad("it has bytes left over")) }
+    }
+
+    /// Reads one part and returns the bytes that follow it.
+    fn read_part<'b>(&mut self, part: &str, layout: u16, bytes: &'b [u8]) -> Result<&'b [u8], Error> {
+        let into = |read: postcard::Result<&'b [u8]>| {
+            read.map_err(|error| bad(&format!("its part '{part}': {error}")))
+        };
+        match part {
+            "rules" => {
+                let (number, rest): (u64, _) =
+                    read_layout(layout, 1, bytes).map_err(|error| bad(&error.to_string()))?;
+                self.rules = RulesVersion::from_number(number)
+                    .ok_or_else(|| bad(&format!("it is under version {number} of the rules")))?;
+                Ok(rest)
+            }
+            "session" => into(self.read_session(layout, bytes)),
+            "stops" => into(read_into(&mut self.stops, layout, bytes)),
+            "totals" => into(read_into(&mut self.totals, layout, bytes)),
+            "tally" => into(read_into(&mut self.tally, layout, bytes)),
+            "answers" => into(read_into(&mut self.answers, layout, bytes)),
+            "ledger" => into(read_into(&mut self.ledger, layout, bytes)),
+            "flow" => into(read_into(&mut self.flow, layout, bytes)),
+            guard => match self.watch.read(guard, layout, bytes) {
+                Some(read) => into(read),
+                None => Err(bad(&format!("its part '{part}' is not known"))),
+            },
+        }
+    }
+
+    fn read_session<'b>(&mut self, layout: u16, bytes: &'b [u8]) -> postcard::Result<&'b [u8]> {
+        let (session, rest) = read_layout(layout, 1, bytes)?;
+        let (clock, latches, terms) = session;
+        (self.seq, self.now, self.started, self.active_ms, self.ended) = clock;
+        (self.halted, self.blocked, self.labelled) = latches;
+        (self.policy, self.parent, self.credits, self.releases) = terms;
+        Ok(rest)
     }
 
     /// A digest of the state: equal states, equal digests.
@@ -114,7 +231,7 @@ impl State {
     pub fn status(&self) -> Status {
         if self.ended {
             Status::Ended
-        } else if self.halted.is_some() {
+        } else if self.is_halted() {
             Status::Halted
         } else if self.blocked.is_some() {
             Status::Blocked
@@ -125,10 +242,22 @@ impl State {
         }
     }
 
+    /// Whether a guard has halted the session or a person has stopped it.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        self.halted.is_some() || !self.stops.is_empty()
+    }
+
     /// The number of the last event.
     #[must_use]
     pub const fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// The version of the decision rules that the session started under.
+    #[must_use]
+    pub const fn rules_version(&self) -> RulesVersion {
+        self.rules
     }
 
     /// The session above this one.
@@ -182,6 +311,59 @@ impl State {
             node: self.flow.node().unwrap_or_default().to_owned(),
         }
     }
+}
+
+/// The encoded sections of a state.
+pub(crate) struct Sections {
+    bytes: Vec<u8>,
+}
+
+impl Sections {
+    /// Adds a section: its name, its layout, its length and its content.
+    pub(crate) fn write<T: Serialize>(&mut self, name: &str, layout: u16, value: &T) -> postcard::Result<()> {
+        let content = postcard::to_allocvec(value)?;
+        let header = postcard::to_allocvec(&(name, layout, content.len()))?;
+        self.bytes.extend_from_slice(&header);
+        self.bytes.extend_from_slice(&content);
+        Ok(())
+    }
+}
+
+/// One encoded section.
+struct Section<'b> {
+    name: &'b str,
+    layout: u16,
+    bytes: &'b [u8],
+}
+
+impl<'b> Section<'b> {
+    fn take(bytes: &'b [u8]) -> postcard::Result<(Self, &'b [u8])> {
+        let ((name, layout, len), rest): ((&str, u16, usize), &[u8]) = postcard::take_from_bytes(bytes)?;
+        let (bytes, rest) = rest.split_at_checked(len).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        Ok((Section { name, layout, bytes }, rest))
+    }
+}
+
+/// Reads a value that has had one layout so far; returns it with the bytes that follow.
+pub(crate) fn read_layout<'b, T: Deserialize<'b>>(
+    layout: u16,
+    known: u16,
+    bytes: &'b [u8],
+) -> postcard::Result<(T, &'b [u8])> {
+    if layout != known {
+        return Err(postcard::Error::DeserializeBadVarint);
+    }
+    postcard::take_from_bytes(bytes)
+}
+
+fn read_into<'b, T: Deserialize<'b>>(
+    slot: &mut T,
+    layout: u16,
+    bytes: &'b [u8],
+) -> postcard::Result<&'b [u8]> {
+    let (value, rest) = read_layout(layout, 1, bytes)?;
+    *slot = value;
+    Ok(rest)
 }
 
 fn bad(why: &str) -> Error {

@@ -1,10 +1,11 @@
 //! From trips to the decision: releases used up, latches set, effects and feedback put together.
 
 use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
-use crate::event::Event;
+use crate::event::{Event, Kind};
 use crate::guards::{Draft, Tripped, Trips};
 use crate::limits::FEEDBACK_CHARS;
 use crate::policy::Policy;
+use crate::rules_version::RulesVersion;
 use crate::state::{Latch, State};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -52,8 +53,13 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         Verdict::Allow => {}
     }
     let halting = trips.list.iter().find(|draft| draft.trip.severity == Severity::Halt);
+    let is_stop = matches!(event.kind, Kind::HumanStopped { .. }) && state.rules > RulesVersion::V1;
+    // The stop itself is listed by now.
+    let already = already || state.stops.len() > usize::from(is_stop);
     if let Some(draft) = halting.filter(|draft| !already && !standing_above(draft)) {
-        state.halted = Some(latch(draft, state.seq));
+        if !is_stop {
+            state.halted = Some(latch(draft, state.seq));
+        }
         effects.push(("loop.halted", halted_fields(state, draft)));
         if policy.notify {
             effects.push(("notify", BTreeMap::from([("text".to_owned(), json!(draft.trip.message))])));
@@ -84,6 +90,18 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         feedback,
         retry_after_ms,
         trips: trips.list.into_iter().map(finish).collect(),
+    }
+}
+
+/// The answer to a permission that is asked for again after the session was halted or stopped. Nothing is recorded.
+pub(crate) fn halted_since(state: &State, draft: Draft, known: Decision) -> Decision {
+    Decision {
+        decision: Verdict::Halt,
+        state: state.status(),
+        feedback: draft.feedback.clone(),
+        trips: vec![finish(draft)],
+        effects: Vec::new(),
+        ..known
     }
 }
 

@@ -193,10 +193,9 @@ fn a_decision_reads_back_from_its_own_json() {
 
 /// Without event ids: a call that is still open is asked for once more, word for word.
 #[test]
-fn an_open_call_asked_for_again_gets_its_stored_verdict() {
+fn a_redelivered_request_gets_its_stored_verdict_and_counts_once() {
     let mut run = same(History::new(), 5).run();
-    let ask =
-        json!({"type": "tool.requested", "session": "s1", "call": "again", "tool": "bash", "args": ls()});
+    let ask = json!({"type": "tool.requested", "session": "s1", "id": "e6", "call": "again", "tool": "bash", "args": ls()});
     let refused = run.step(&ask);
     assert_eq!(refused.decision, Verdict::Block);
     let before = run.digest("s1");
@@ -204,20 +203,23 @@ fn an_open_call_asked_for_again_gets_its_stored_verdict() {
         assert_eq!(run.step(&ask).to_json(), refused.to_json());
     }
     assert_eq!(run.digest("s1"), before, "asking again is no new offence");
-    let other =
-        json!({"type": "tool.requested", "session": "s1", "call": "again2", "tool": "bash", "args": ls()});
-    assert_eq!(run.step(&other).seq, refused.seq + 1, "another call id is another call");
 }
 
 #[test]
-fn an_allowed_call_asked_for_again_counts_once() {
-    let ask = json!({"type": "tool.requested", "session": "s1", "call": "c", "tool": "bash", "args": ls()});
-    let mut run = History::new().run();
-    for _ in 0..9 {
-        assert_eq!(run.step(&ask).decision, Verdict::Allow);
+fn an_open_call_asked_for_under_another_event_id_is_a_new_request() {
+    for id in [Some("other"), None] {
+        let ask = |id: Option<&str>| {
+            let mut ask =
+                json!({"type": "tool.requested", "session": "s1", "call": "c", "tool": "bash", "args": ls()});
+            if let Some(id) = id {
+                ask["id"] = json!(id);
+            }
+            ask
+        };
+        let mut run = History::new().run();
+        assert_eq!(run.step(&ask(Some("first"))).seq, 2);
+        assert_eq!(run.step(&ask(id)).seq, 3, "the call id is the agent's to choose");
     }
-    run.step(&json!({"type": "tool.finished", "session": "s1", "call": "c", "ok": true, "output": "x"}));
-    assert_eq!(run.step(&ask).seq, 4, "once it has ended, the same id is a new call");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! From bytes to events: one opcode a step, a few bytes of choices behind it.
 
 use flyball::{
-    Check, Denier, Event, EventId, Fingerprint, Kind, Origin, PlanStep, ReleaseMode, Usage, graph::Workflow,
+    Better, Check, Denier, Event, EventId, Fingerprint, Kind, Origin, PlanStep, ReleaseMode, Usage,
+    graph::Workflow,
 };
 use serde_json::{Map, Value, json};
 
@@ -215,7 +216,8 @@ impl<'a> Decoder<'a> {
             2 => failing = Some(vec![word]),
             _ => done = Some(small),
         }
-        Kind::Progress { signal, content, hash: None, value, failing, done, total: Some(6) }
+        let better = [None, Some(Better::Up), Some(Better::Down)][choice % 3];
+        Kind::Progress { signal, content, hash: None, value, failing, done, total: Some(6), better }
     }
 
     fn gate(&mut self) -> Kind {

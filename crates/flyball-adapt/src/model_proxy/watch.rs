@@ -278,7 +278,7 @@ impl Watch {
             if !stands_still(state.status()) {
                 continue;
             }
-            let (guard, why) = state.standing().stopped_by.unwrap_or(("human", "it was stopped"));
+            let (guard, why) = state.standing().stopped_by.unwrap_or(("human", "it was stopped".into()));
             return Ok(Some(format!(
                 "{MARK} This session was halted by the guard '{guard}': {why}. The model was not asked. A person can \
                  let it go on with: flyball release {} --why 'REASON'{}",

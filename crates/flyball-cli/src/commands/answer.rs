@@ -146,7 +146,7 @@ fn released(word: &mut Word<'_>, event: Value, guard: &str, lets: &str) -> Resul
         means.push("The label that called a person is off.".to_owned());
     }
     means.push(match word.state.standing().stopped_by {
-        Some((other, message)) => format!("It still stands still: {other}: {}", line(message, 200)),
+        Some((other, message)) => format!("It still stands still: {other}: {}", line(&message, 200)),
         None if stood => "The session may go on.".to_owned(),
         None => "It was not standing still; this counts when the guard trips next.".to_owned(),
     });

@@ -151,7 +151,7 @@ fn told_state(status: Status) -> String {
 fn print_why(out: &mut impl Write, state: &State, head: &Head, off: bool) -> std::io::Result<()> {
     if let Some((guard, message)) = state.standing().stopped_by {
         writeln!(out, "\n{}", paint_out(Style::Strong, "Why it stands still"))?;
-        writeln!(out, "  {}", line(message, 400))?;
+        writeln!(out, "  {}", line(&message, 400))?;
         writeln!(out, "  guard {guard}")?;
     }
     if let Some(label) = &head.glance.label {

@@ -38,13 +38,14 @@ impl Recorder {
         {
             // Sent twice in one batch; the session itself remembers only the newest.
             return if record.body == id.body.number() {
-                Ok(Folded::Again(whole(&record.decision).ok_or_else(|| unreadable(name))?))
+                let known = whole(&record.decision).ok_or_else(|| unreadable(name))?;
+                Ok(Folded::Again(cache.sessions.current_answer(&event.event, known)))
             } else {
                 Err(conflict(record.seq).into())
             };
         }
         if let Some(known) = self.known(cache, &event.event)? {
-            return Ok(Folded::Known(known));
+            return Ok(Folded::Known(cache.sessions.current_answer(&event.event, known)));
         }
         self.fold(cache, work, event)
     }
@@ -148,11 +149,11 @@ impl Recorder {
     fn again(&self, work: &Work, name: &str, decision: Decision) -> Result<Folded, Refusal> {
         let draft = work.drafts.get(name);
         if let Some(text) = draft.and_then(|draft| draft.answered(decision.seq)) {
-            return Ok(Folded::Again(whole(text).unwrap_or(decision)));
+            return Ok(Folded::Again(strictest(whole(text), decision)));
         }
         let stored = self.journal.records(name, decision.seq, decision.seq)?.pop();
         let stored = stored.and_then(|record| whole(&record.decision));
-        Ok(Folded::Known(stored.unwrap_or(decision)))
+        Ok(Folded::Known(strictest(stored, decision)))
     }
 
     /// The draft of a session, begun if need be. From then on nobody else folds it, until it is stored or forgotten.
@@ -176,6 +177,14 @@ fn conflict(seq: u64) -> Error {
         format!("this id was used before, by event {seq} of the session, with another body"),
         "give every event an id of its own; send the same body when you send it again",
     )
+}
+
+/// The stored decision, unless the session has been halted since it allowed the event.
+fn strictest(stored: Option<Decision>, now: Decision) -> Decision {
+    match stored {
+        Some(stored) if stored.decision >= now.decision => stored,
+        _ => now,
+    }
 }
 
 /// A stored decision.

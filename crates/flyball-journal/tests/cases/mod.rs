@@ -18,10 +18,10 @@ pub(crate) use engine::{
 };
 pub(crate) use sessions::{
     a_child_draws_on_its_parent_across_restarts, a_lost_lease_is_told_to_the_worker,
-    a_refused_event_leaves_nothing_behind, a_session_may_be_leased_before_its_first_event,
-    an_id_is_answered_as_it_was_however_long_ago, an_id_is_known_at_every_distance,
-    an_id_is_known_behind_a_long_batch, an_id_with_another_body_is_a_conflict,
-    an_open_call_asked_again_gets_its_stored_verdict, another_policy_goes_on_from_the_same_state,
+    a_refused_event_leaves_nothing_behind, a_reused_call_id_is_stored_and_counted,
+    a_session_may_be_leased_before_its_first_event, an_id_is_answered_as_it_was_however_long_ago,
+    an_id_is_known_at_every_distance, an_id_is_known_behind_a_long_batch,
+    an_id_with_another_body_is_a_conflict, another_policy_goes_on_from_the_same_state,
     everything_stored_verifies, two_recorders_on_one_session_never_lose_or_double,
 };
 pub(crate) use shelf::{a_note_is_put_on_a_condition_and_taken_by_one, a_note_that_is_void_is_not_there};

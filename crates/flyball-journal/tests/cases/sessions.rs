@@ -32,7 +32,13 @@ pub(crate) fn an_id_is_answered_as_it_was_however_long_ago(place: &dyn Place) {
     assert!(sent.iter().any(|(_, decision)| decision.decision == Verdict::Block));
     let again = recorder(place.open());
     for (line, decision) in &sent {
-        assert_eq!(&again.submit(event(line)).unwrap(), decision, "{line}");
+        let answer = again.submit(event(line)).unwrap();
+        // The loop has halted the session: a permission that was given before is not given again.
+        if line.contains("tool.requested") && decision.decision < Verdict::Block {
+            assert_eq!((answer.seq, answer.decision), (decision.seq, Verdict::Halt), "{line}");
+        } else {
+            assert_eq!(&answer, decision, "{line}");
+        }
     }
     assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 300, "nothing was counted twice");
 }
@@ -92,19 +98,23 @@ pub(crate) fn an_id_with_another_body_is_a_conflict(place: &dyn Place) {
     assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 200);
 }
 
-pub(crate) fn an_open_call_asked_again_gets_its_stored_verdict(place: &dyn Place) {
-    let line = |at: u64| {
+pub(crate) fn a_reused_call_id_is_stored_and_counted(place: &dyn Place) {
+    let line = |at: u64, id: &str| {
         format!(
-            r#"{{"type":"tool.requested","session":"s","at":{at},"call":"c1","tool":"bash","args":{{"command":"ls"}}}}"#
+            r#"{{"type":"tool.requested","session":"s","at":{at},{id}"call":"c1","tool":"bash","args":{{"command":"ls"}}}}"#
         )
     };
-    let first = submit(place, &line(1));
-    let again = submit(place, &line(2));
-    assert_eq!(first, again);
-    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 1);
-    // In one batch as well.
-    let both = recorder(place.open()).submit_all(vec![event(&line(3)), event(&line(4))]);
-    assert!(both.into_iter().all(|answer| answer.unwrap() == first));
+    submit(place, &line(1, ""));
+    submit(place, &line(2, ""));
+    // In one batch as well, and under ids.
+    let both = vec![event(&line(3, r#""id":"e3","#)), event(&line(4, r#""id":"e4","#))];
+    let seqs: Vec<u64> =
+        recorder(place.open()).submit_all(both).into_iter().map(|answer| answer.unwrap().seq).collect();
+    assert_eq!(seqs, [3, 4]);
+    let counted = submit(place, &line(5, ""));
+    assert_eq!(counted.trips.first().map(|trip| trip.count), Some(5));
+    assert_eq!(submit(place, &line(6, "")).decision, Verdict::Block);
+    assert_eq!(place.open().load("s").unwrap().unwrap().head.seq, 6);
 }
 
 pub(crate) fn a_lost_lease_is_told_to_the_worker(place: &dyn Place) {

@@ -100,6 +100,7 @@ fn unknown(signal: &Signal) -> Kind {
         failing: None,
         done: None,
         total: None,
+        better: signal.better,
     }
 }
 

@@ -209,6 +209,7 @@ impl Report {
             failing: Some(self.failing.clone()),
             done: None,
             total: None,
+            better: None,
         })
     }
 }

@@ -449,6 +449,22 @@ pub struct Signal {
     pub command: Option<Line>,
     /// A file with a list of `- [ ]` and `- [x]`, or a document.
     pub file: Option<String>,
+    /// In which direction a number gets better: `up` or `down`. Known for the built-in signals; without it, a number
+    /// of any other signal counts as progress whenever it changes.
+    #[serde(default)]
+    #[schemars(with = "Option<BetterWord>")]
+    pub better: Option<flyball::Better>,
+}
+
+/// A direction.
+#[derive(JsonSchema)]
+#[schemars(rename = "Better", rename_all = "snake_case")]
+#[expect(dead_code, reason = "the schema of a type of another crate")]
+enum BetterWord {
+    /// Higher is better.
+    Up,
+    /// Lower is better.
+    Down,
 }
 
 /// The workspace: a folder, or a copy of one for each run.

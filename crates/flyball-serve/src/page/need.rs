@@ -176,7 +176,7 @@ fn held(
     let wanted: BTreeSet<u64> = events.iter().rev().take(SHORT).copied().collect();
     let what = What::Held {
         guard: guard.to_owned(),
-        message: message.to_owned(),
+        message: message.into_owned(),
         lines: fetch(desk, name, &wanted)?,
         released: (report.releases.get(guard).copied().unwrap_or_default(), ceiling),
         trip: trip.map(Box::new),

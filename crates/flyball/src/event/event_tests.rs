@@ -115,7 +115,7 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
         (
             "progress",
             json!({"signal": "diff"}),
-            json!({"signal": "tests", "content": "c", "hash": "h", "value": 1.5, "failing": ["t"], "done": 1, "total": 2}),
+            json!({"signal": "tests", "content": "c", "hash": "h", "value": 1.5, "failing": ["t"], "done": 1, "total": 2, "better": "up"}),
         ),
         (
             "validation.failed",

@@ -43,6 +43,29 @@ pub enum ReleaseMode {
     Keep,
 }
 
+/// In which direction a number reported as progress gets better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Higher is better: passed tests, coverage.
+    Up,
+    /// Lower is better: failing tests, open errors.
+    Down,
+}
+
+impl Better {
+    /// The direction of a built-in signal: `tests` counts failing tests, `checklist` and `docs` what is done. Any other
+    /// name says nothing.
+    #[must_use]
+    pub fn of_builtin(signal: &str) -> Option<Better> {
+        match signal {
+            "tests" => Some(Better::Down),
+            "checklist" | "docs" => Some(Better::Up),
+            _ => None,
+        }
+    }
+}
+
 /// One step of a plan that waits for a confirmation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
@@ -194,6 +217,8 @@ pub enum Kind {
         done: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        better: Option<Better>,
     },
     /// The model's answer could not be used.
     #[serde(rename = "validation.failed")]
@@ -317,7 +342,7 @@ const TYPES: [(&str, &[&str]); 24] = [
     ("tool.finished", &["call", "ok", "output", "error", "duration_ms", "tool", "args"]),
     ("tool.denied", &["call", "by", "tool", "args"]),
     ("transition.requested", &["from", "to", "edge"]),
-    ("progress", &["signal", "content", "hash", "value", "failing", "done", "total"]),
+    ("progress", &["signal", "content", "hash", "value", "failing", "done", "total", "better"]),
     ("validation.failed", &["kind", "expected", "received", "error"]),
     ("validation.passed", &[]),
     ("operation.failed", &["operation", "key"]),

@@ -33,7 +33,9 @@ use crate::event::Event;
 use crate::flow::Flow;
 use crate::ledger::Facts;
 use crate::policy::{Counters, Guards, Policy};
-use serde::{Deserialize, Serialize};
+use crate::rules_version::RulesVersion;
+use crate::state::{Sections, read_layout};
+use serde::de::DeserializeOwned;
 
 /// What a guard may look at.
 pub(crate) struct Cx<'a> {
@@ -54,6 +56,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) active_ms: u64,
     /// How long ago the session began.
     pub(crate) wall_ms: u64,
+    /// The version of the decision rules that the session is under.
+    pub(crate) rules: RulesVersion,
     /// What custom rules may look at; worked out only if there are rules.
     pub(crate) counters: Option<&'a Counters>,
 }
@@ -70,13 +74,28 @@ pub(crate) trait Guard {
     fn fresh(&mut self) {}
     /// A person set the counters back to zero.
     fn reset(&mut self) {}
+
+    /// The layout in which this guard's state is stored. Raise it when a field is added, removed or changed, and
+    /// teach [`Guard::read`] the layouts before it.
+    const LAYOUT: u16 = 1;
+
+    /// Reads a stored state; returns it with the bytes that follow.
+    ///
+    /// # Errors
+    /// If the layout is not known or the bytes do not fit it.
+    fn read(layout: u16, bytes: &[u8]) -> postcard::Result<(Self, &[u8])>
+    where
+        Self: Sized + DeserializeOwned,
+    {
+        read_layout(layout, Self::LAYOUT, bytes)
+    }
 }
 
 /// Names, fields and types of all guards in the order in which they are asked.
 macro_rules! all_guards {
     ($($name:ident: $type:ty),* $(,)?) => {
         /// The state of every guard.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub(crate) struct Watch {
             $(pub(crate) $name: $type,)*
         }
@@ -108,6 +127,29 @@ macro_rules! all_guards {
             /// Sets one guard's counters back to zero, or all if no name is given.
             pub(crate) fn reset(&mut self, guard: Option<&str>) {
                 $(if guard.is_none_or(|name| name == stringify!($name)) { self.$name.reset(); })*
+            }
+
+            /// Writes every guard's state as a section of its own.
+            pub(crate) fn write(&self, sections: &mut Sections) -> postcard::Result<()> {
+                $(sections.write(stringify!($name), <$type as Guard>::LAYOUT, &self.$name)?;)*
+                Ok(())
+            }
+
+            /// Reads one guard's state and returns the bytes that follow it; `None` if there is no such guard.
+            pub(crate) fn read<'b>(
+                &mut self,
+                guard: &str,
+                layout: u16,
+                bytes: &'b [u8],
+            ) -> Option<postcard::Result<&'b [u8]>> {
+                $(if guard == stringify!($name) {
+                    let read = <$type as Guard>::read(layout, bytes);
+                    return Some(read.map(|(state, rest)| {
+                        self.$name = state;
+                        rest
+                    }));
+                })*
+                None
             }
         }
     };

@@ -8,10 +8,11 @@
 
 use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
-use crate::event::{Kind, Origin, normalised};
+use crate::event::{Better, Kind, Origin, normalised};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{SHOWN_NAME_BYTES, SIGNALS};
 use crate::policy::OnStall;
+use crate::rules_version::RulesVersion;
 use crate::window::{Keyed, cut, keep};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -78,7 +79,7 @@ struct Observed {
     done: bool,
 }
 
-/// Whether smaller numbers of a signal are better.
+/// Version 1 of the rules: whether the name of a signal sounds as if smaller numbers were better.
 fn falls(signal: &str) -> bool {
     ["test", "fail", "error", "warning", "lint", "remaining", "open"].iter().any(|word| signal.contains(word))
 }
@@ -91,8 +92,18 @@ fn thousandths(number: &Number) -> i64 {
     number.as_f64().map_or(0, |value| (value * 1000.0).round().clamp(-9e17, 9e17) as i64)
 }
 
-fn observed(kind: &Kind) -> Option<Observed> {
-    let Kind::Progress { signal, content, hash, value, failing, done, total } = kind else { return None };
+/// In which direction a number gets better, if that is known.
+fn direction(signal: &str, better: Option<Better>, rules: RulesVersion) -> Option<Better> {
+    if rules == RulesVersion::V1 {
+        return Some(if falls(signal) { Better::Down } else { Better::Up });
+    }
+    better.or_else(|| Better::of_builtin(signal))
+}
+
+fn observed(kind: &Kind, rules: RulesVersion) -> Option<Observed> {
+    let Kind::Progress { signal, content, hash, value, failing, done, total, better } = kind else {
+        return None;
+    };
     let mut seen =
         Observed { state: Fingerprint::NONE, score: None, shown: None, names: Vec::new(), done: false };
     if let Some(failing) = failing {
@@ -113,9 +124,10 @@ fn observed(kind: &Kind) -> Option<Observed> {
     } else if let Some(value) = value {
         let number = thousandths(value);
         seen.state = Fingerprint::of(&number.to_le_bytes());
-        seen.score = Some(if falls(signal) { -number } else { number });
+        let direction = direction(signal, *better, rules);
+        seen.score = direction.map(|better| if better == Better::Down { -number } else { number });
         seen.shown = Some(number / 1000);
-        seen.done = falls(signal) && number <= 0;
+        seen.done = direction == Some(Better::Down) && number <= 0;
     } else if let Some(content) = content {
         seen.state = Fingerprint::of_text(&normalised(content));
     } else {
@@ -212,7 +224,7 @@ impl Stall {
     }
 
     fn signal(&mut self, cx: &Cx<'_>, name: &str, trips: &mut Trips) {
-        let Some(seen) = observed(&cx.event.kind) else { return };
+        let Some(seen) = observed(&cx.event.kind, cx.rules) else { return };
         let Some(at) = self.slot(name) else { return };
         let signal = &mut self.signals[at];
         let done = seen.done;

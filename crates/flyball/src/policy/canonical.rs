@@ -22,7 +22,7 @@ use super::{Policy, seeds};
 const VERSION: u64 = 1;
 
 /// Every key at the top of a policy file.
-pub(super) const TOP: [&str; 21] = [
+pub(super) const TOP: [&str; 22] = [
     "version",
     "preset",
     "budgets",
@@ -38,6 +38,7 @@ pub(super) const TOP: [&str; 21] = [
     "on_error",
     "journal",
     "rules",
+    "rules_version",
     "loop_prevention",
     "phases",
     "transition_limits",

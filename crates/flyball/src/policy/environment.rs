@@ -15,7 +15,7 @@ use super::units::{duration_text, scaled};
 const PREFIX: &str = "FLYBALL_";
 /// Keys with one value that a variable without `__` may set. Other such names
 /// (`FLYBALL_STORE`, `FLYBALL_LOG`) belong to the program, not to the policy.
-const SINGLE: [&str; 5] = ["preset", "on_stall", "escalate", "notify", "on_error"];
+const SINGLE: [&str; 6] = ["preset", "on_stall", "escalate", "notify", "on_error", "rules_version"];
 /// The most values of one variable or `--set`.
 const MAX_VALUE_CHARS: usize = 10_000;
 const HOUR_MS: u64 = 3_600_000;

@@ -99,6 +99,8 @@ pub(super) struct PolicyFile {
     pub(super) journal: Option<JournalFile>,
     /// Custom rules in CEL. A rule of a higher layer replaces the one of the same name.
     pub(super) rules: Option<Vec<RuleFile>>,
+    /// The version of the decision rules that new sessions start under. Default: the latest.
+    pub(super) rules_version: Option<RulesVersionNumber>,
     /// Loop prevention in phase workflows (seed 003).
     pub(super) loop_prevention: Option<LoopPreventionFile>,
     /// Phases with limits of their own (seed 003).
@@ -114,6 +116,10 @@ pub(super) struct PolicyFile {
 /// The version of the file format: 1.
 pub(super) struct Version;
 value_schema!(Version, "Version", {"description": "The version of the file format.", "const": 1});
+
+/// A version of the decision rules: 1 or 2.
+pub(super) struct RulesVersionNumber;
+value_schema!(RulesVersionNumber, "RulesVersion", {"description": "A version of the decision rules.", "enum": [1, 2]});
 
 /// Where the values start from.
 #[derive(JsonSchema)]

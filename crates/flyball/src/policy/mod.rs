@@ -36,6 +36,7 @@ mod targets;
 mod units;
 mod values;
 
+use crate::rules_version::RulesVersion;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,8 @@ pub struct Policy {
     pub journal: JournalPolicy,
     /// Custom rules, in the order they are tried.
     pub rules: Vec<Rule>,
+    /// The version of the decision rules that new sessions start under.
+    pub rules_version: RulesVersion,
     /// Digest of everything that decides, 32 hexadecimal digits: equal policies, equal digests. The journal is left
     /// out, so that another retention does not make a stored session look like one of another policy.
     pub digest: String,

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rules_version::RulesVersion;
+
 use super::guards::{HOUR_MS, Limit, MINUTE_MS};
 use super::{Budgets, Guards, JournalPolicy, Labels, Mode, OnError, OnStall, Policy, Releases, resolve};
 
@@ -78,6 +80,7 @@ impl Policy {
             on_error: OnError::default(),
             journal: JournalPolicy::default(),
             rules: Vec::new(),
+            rules_version: RulesVersion::LATEST,
             digest: String::new(),
         };
         match preset {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::rules_version::RulesVersion;
+
 use super::canonical::{Canonical, canonical};
 use super::environment::insert;
 use super::error::{Code, PolicyError, PolicyErrors};
@@ -161,6 +163,9 @@ impl Section for Policy {
         f.flag("notify", &mut self.notify);
         f.word("on_error", &mut self.on_error);
         f.section("journal", &mut self.journal);
+        let mut version = self.rules_version.number();
+        f.count("rules_version", &mut version, 1..=RulesVersion::LATEST.number());
+        self.rules_version = RulesVersion::from_number(version).unwrap_or_default();
     }
 }
 

@@ -1,0 +1,231 @@
+//! Versions of the decision rules: histories recorded under version 1 keep their decisions, byte for byte.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop where it finds something missing")]
+
+use flyball::policy::{Format, parse};
+use flyball::{Event, PolicySource, Preset, RulesVersion, Sessions, State, Verdict};
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/rules-v1")
+}
+
+fn source(version: u64) -> PolicySource {
+    let layer = parse(&format!("rules_version: {version}"), Format::Yaml, "test").unwrap();
+    PolicySource::new(vec![layer], Preset::Agent).unwrap()
+}
+
+/// The decisions of all lines, one JSON text each.
+fn decisions(version: u64, lines: &str) -> Vec<String> {
+    let mut sessions = Sessions::new(source(version));
+    lines.lines().map(|line| sessions.step(&Event::from_json(line).unwrap()).unwrap().to_json()).collect()
+}
+
+#[test]
+fn version_1_histories_keep_their_decisions() {
+    let mut histories = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let Some(name) = name.strip_suffix(".decisions.jsonl") else { continue };
+        let read = |suffix: &str| std::fs::read_to_string(folder().join(format!("{name}{suffix}"))).unwrap();
+        let (events, recorded) = (read(".jsonl"), read(".decisions.jsonl"));
+        let now = decisions(1, &events);
+        assert_eq!(now, recorded.lines().collect::<Vec<_>>(), "{name}");
+        histories += 1;
+    }
+    assert!(histories >= 60, "{histories}");
+}
+
+#[test]
+fn a_session_keeps_the_version_it_started_under() {
+    let events = r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#;
+    for version in [1, 2] {
+        let mut sessions = Sessions::new(source(version));
+        sessions.step(&Event::from_json(events).unwrap()).unwrap();
+        let state = sessions.get("default").unwrap().state().clone();
+        assert_eq!(state.rules_version().number(), version);
+        let decoded = State::decode(&state.encode().unwrap()).unwrap();
+        assert_eq!(decoded, state);
+        // Resumed under a policy with the other version, the session stays under its own.
+        let other = source(3 - version);
+        let resumed = flyball::Session::resume(&other, decoded).unwrap();
+        assert_eq!(resumed.state().rules_version().number(), version);
+    }
+}
+
+#[test]
+fn a_stored_policy_without_a_version_is_under_version_1() {
+    let stored = PolicySource::from_json(r#"{"preset":"agent","layers":[]}"#).unwrap();
+    assert_eq!(stored.base().rules_version, RulesVersion::V1);
+    assert_eq!(stored.to_json(), r#"{"layers":[],"preset":"agent"}"#);
+    let latest = PolicySource::preset(Preset::Agent);
+    let read_back = PolicySource::from_json(&latest.to_json()).unwrap();
+    assert_eq!(read_back.base().rules_version, RulesVersion::LATEST);
+    assert_eq!(read_back.to_json(), latest.to_json());
+}
+
+fn ask(sessions: &mut Sessions, line: &str) -> flyball::Decision {
+    sessions.step(&Event::from_json(line).unwrap()).unwrap()
+}
+
+#[test]
+fn releasing_a_guard_does_not_lift_a_stop_by_a_person() {
+    let mut sessions = Sessions::new(source(2));
+    let call = r#"{"type":"tool.requested","tool":"bash","args":{"command":"ls"}}"#;
+    for _ in 0..8 {
+        ask(&mut sessions, call);
+    }
+    assert_eq!(ask(&mut sessions, call).decision, Verdict::Halt);
+    ask(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
+    let released =
+        ask(&mut sessions, r#"{"type":"human.released","guard":"repetition","by":"ben","why":"ok"}"#);
+    assert_eq!(released.decision, Verdict::Warn);
+    assert_eq!(released.trips[0].message, "the session is still stopped by anna: wrong branch");
+    let refused = ask(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
+    assert_eq!(refused.decision, Verdict::Halt);
+    assert_eq!(refused.trips[0].message, "stopped by anna: wrong branch");
+    // Without a guard's name nothing of a stop is lifted either.
+    let unnamed = ask(&mut sessions, r#"{"type":"human.released","by":"ben","why":"ok"}"#);
+    assert_eq!(unnamed.state, flyball::Status::Halted);
+    let lifted = ask(&mut sessions, r#"{"type":"human.released","guard":"human","by":"ben","why":"fixed"}"#);
+    assert_eq!(lifted.state, flyball::Status::Running);
+    assert_eq!(lifted.effects[0].fields["text"], "ben lifted the stop by anna (wrong branch): fixed");
+    let after = ask(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
+    assert_eq!(after.decision, Verdict::Allow);
+}
+
+#[test]
+fn a_permission_is_not_given_from_memory_after_a_stop() {
+    let mut sessions = Sessions::new(source(2));
+    let call = r#"{"type":"tool.requested","id":"e1","call":"c1","tool":"bash","args":{"command":"ls"}}"#;
+    assert_eq!(ask(&mut sessions, call).decision, Verdict::Allow);
+    ask(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
+    let again = ask(&mut sessions, call);
+    assert_eq!(again.decision, Verdict::Halt);
+    assert_eq!((again.seq, sessions.get("default").unwrap().state().seq()), (1, 2));
+    ask(&mut sessions, r#"{"type":"human.released","guard":"human","by":"anna","why":"fixed"}"#);
+    assert_eq!(ask(&mut sessions, call).decision, Verdict::Allow);
+}
+
+#[test]
+fn a_reused_call_id_is_a_new_request() {
+    // Open for ever, under new event ids or none: each one is counted, and the sixth is refused.
+    for id in [|n: usize| format!(r#""id":"e{n}","#), |_| String::new()] {
+        let mut sessions = Sessions::new(source(2));
+        let verdicts: Vec<Verdict> = (0..6)
+            .map(|n| {
+                let id = id(n);
+                let line = format!(
+                    r#"{{"type":"tool.requested",{id}"call":"c1","tool":"bash","args":{{"command":"ls"}}}}"#
+                );
+                ask(&mut sessions, &line).decision
+            })
+            .collect();
+        assert_eq!(verdicts[0], Verdict::Allow);
+        assert_eq!(verdicts[5], Verdict::Block);
+        assert_eq!(sessions.get("default").unwrap().state().seq(), 6);
+    }
+}
+
+#[test]
+fn a_constant_round_or_endless_retries_do_not_switch_detection_off() {
+    let requested =
+        r#"{"type":"tool.requested","call":"c1","round":1,"tool":"bash","args":{"command":"ls"}}"#;
+    let finished = r#"{"type":"tool.finished","call":"c1","ok":true,"output":"a b c"}"#;
+    let retry = r#"{"type":"api.retry"}"#;
+    for between in [vec![finished], vec![], vec![finished, retry], vec![retry]] {
+        let mut sessions = Sessions::new(source(2));
+        let calls = (1..=40).take_while(|_| {
+            let refused = ask(&mut sessions, requested).decision >= Verdict::Block;
+            between.iter().for_each(|line| drop(ask(&mut sessions, line)));
+            !refused
+        });
+        let ran = calls.count();
+        assert!(ran <= 24, "{ran} calls ran with {between:?} between them");
+    }
+    // The same error of other calls, all under one round.
+    let mut sessions = Sessions::new(source(2));
+    let ran = (1..=80)
+        .take_while(|n| {
+            let line = format!(r#"{{"type":"tool.requested","call":"c{n}","round":1,"tool":"read","args":{{"path":"f{n}"}}}}"#);
+            let refused = ask(&mut sessions, &line).decision >= Verdict::Block;
+            let line = format!(r#"{{"type":"tool.finished","call":"c{n}","ok":false,"error":"permission denied"}}"#);
+            refused_or(&mut sessions, &line, refused)
+        })
+        .count();
+    assert!(ran <= 40, "{ran} failing calls ran");
+}
+
+fn refused_or(sessions: &mut Sessions, line: &str, refused: bool) -> bool {
+    !refused && ask(sessions, line).decision < Verdict::Halt
+}
+
+#[test]
+fn four_equal_calls_of_one_answer_are_one_call() {
+    let mut sessions = Sessions::new(source(2));
+    for n in 0..4 {
+        let line = format!(
+            r#"{{"type":"tool.requested","call":"c{n}","round":1,"tool":"bash","args":{{"command":"ls"}}}}"#
+        );
+        assert_eq!(ask(&mut sessions, &line).decision, Verdict::Allow);
+    }
+}
+
+#[test]
+fn a_progress_signal_does_not_guess_its_direction_from_its_name() {
+    let rising = |version: u64, better: &str| {
+        let mut sessions = Sessions::new(source(version));
+        let lines = [1, 5, 9, 14, 15]
+            .map(|value| format!(r#"{{"type":"progress","signal":"tests_passed","value":{value}{better}}}"#));
+        lines.map(|line| ask(&mut sessions, &line).decision)
+    };
+    assert_eq!(rising(1, "").iter().max(), Some(&Verdict::Halt));
+    assert_eq!(rising(2, "").iter().max(), Some(&Verdict::Allow));
+    assert_eq!(rising(2, r#","better":"up""#).iter().max(), Some(&Verdict::Allow));
+    assert_eq!(rising(2, r#","better":"down""#).iter().max(), Some(&Verdict::Halt));
+    // A number that does not change is a stall whatever its direction.
+    let mut sessions = Sessions::new(source(2));
+    let stuck = [0; 3]
+        .map(|_| ask(&mut sessions, r#"{"type":"progress","signal":"tests_passed","value":7}"#).decision);
+    assert_eq!(stuck[2], Verdict::Halt);
+    // The built-in signal counts failing tests.
+    let mut sessions = Sessions::new(source(2));
+    let rising = [1, 5, 9, 14].map(|value| {
+        ask(&mut sessions, &format!(r#"{{"type":"progress","signal":"tests","value":{value}}}"#)).decision
+    });
+    assert_eq!(rising.iter().max(), Some(&Verdict::Halt));
+}
+
+#[test]
+fn an_unknown_direction_is_an_error() {
+    let line = r#"{"type":"progress","signal":"score","value":1,"better":"sideways"}"#;
+    assert!(Event::from_json(line).is_err());
+}
+
+#[test]
+fn a_state_stored_before_versions_existed_continues_under_version_1() {
+    let mut states = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "state") {
+            continue;
+        }
+        let read = |extension: &str| std::fs::read_to_string(path.with_extension(extension)).unwrap();
+        let (events, recorded) = (read("jsonl"), read("decisions.jsonl"));
+        let (events, recorded): (Vec<_>, Vec<_>) = (events.lines().collect(), recorded.lines().collect());
+        let state = State::decode(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(state.rules_version(), RulesVersion::V1);
+        let rewritten = State::decode(&state.encode().unwrap()).unwrap();
+        assert_eq!(rewritten, state, "{}", path.display());
+        let name = Event::from_json(events[0]).unwrap().session;
+        let mut sessions = Sessions::new(source(2));
+        sessions.insert(name, flyball::Session::resume(&source(2), rewritten).unwrap());
+        let half = events.len() - events.len() / 2;
+        for (event, recorded) in events.iter().zip(&recorded).skip(half) {
+            assert_eq!(ask(&mut sessions, event).to_json(), **recorded, "{}", path.display());
+        }
+        states += 1;
+    }
+    assert_eq!(states, 17);
+}
