@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every method that can fail.
-pub(crate) const METHODS: [&str; 29] = [
+pub(crate) const METHODS: [&str; 30] = [
     "turn",
     "load",
     "append",
@@ -28,6 +28,7 @@ pub(crate) const METHODS: [&str; 29] = [
     "now",
     "harden",
     "heads",
+    "leases",
     "pending",
     "errands",
     "retry",
@@ -250,6 +251,10 @@ impl Journal for Faulty {
 impl Desk for Faulty {
     fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
         self.run("heads", |inner| inner.heads(which, limit))
+    }
+
+    fn leases(&self) -> Result<Vec<Lease>> {
+        self.run("leases", |inner| inner.leases())
     }
 
     fn pending(&self, session: &str) -> Result<Option<PendingRow>> {

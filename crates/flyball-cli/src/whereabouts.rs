@@ -2,8 +2,8 @@
 
 use crate::paint::{Style, paint_out};
 use crate::words::line;
-use flyball::{LoopReport, Report, Status};
-pub(crate) use flyball_view::whereabouts::{Whereabouts, question};
+use flyball::{LoopReport, Report};
+pub(crate) use flyball_view::whereabouts::Whereabouts;
 use std::io::Write;
 
 /// Prints it, with the node and the loops that it is in.
@@ -16,8 +16,6 @@ pub(crate) fn print(stands: &Whereabouts, out: &mut impl Write, report: &Report)
     writeln!(out, "  at {}{badges}", line(node, 80))?;
     if let Some(question) = &stands.question {
         writeln!(out, "  it asks: {}", line(question, 400))?;
-    } else if report.status == Status::Running && stands.below.is_empty() {
-        writeln!(out, "  it goes on in the process that runs it; if that is gone, it can be taken up again")?;
     }
     for head in &stands.below {
         let why = head.glance.stopped_by.as_deref().unwrap_or("a plan waits for a yes");

@@ -13,3 +13,5 @@ mod bombs;
 mod kit;
 #[path = "serve/roles.rs"]
 mod roles;
+#[path = "serve/session_status.rs"]
+mod session_status;

@@ -100,6 +100,22 @@ impl Address {
         }
     }
 
+    /// The folder for the files of a run, beside the store; for a store without a folder, below the current one.
+    ///
+    /// # Errors
+    /// If the current folder cannot be read.
+    pub fn run_folder(&self, session: &str) -> std::io::Result<PathBuf> {
+        let base = match self {
+            Address::File(path) | Address::Project(path) => {
+                path.parent().map(Path::to_owned).unwrap_or_default()
+            }
+            Address::Server(_) | Address::Memory => std::env::current_dir()?.join(".flyball"),
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let name: String = session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        std::path::absolute(base.join("runs").join(name))
+    }
+
     /// Whether there is something to open, for commands that only look.
     #[must_use]
     pub fn exists(&self) -> bool {

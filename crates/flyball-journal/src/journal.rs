@@ -419,6 +419,12 @@ pub trait Desk: Journal + Shelf {
     /// If they cannot be read, or are damaged.
     fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>>;
 
+    /// The leases that have not expired.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn leases(&self) -> Result<Vec<Lease>>;
+
     /// The plan that waits in a session, as it is stored.
     ///
     /// # Errors

@@ -292,6 +292,17 @@ impl Kept {
 }
 
 impl Desk for Memory {
+    fn leases(&self) -> Result<Vec<Lease>> {
+        let now = self.clock();
+        let all = self.all();
+        let held = all.sessions.iter().filter(|(_, kept)| kept.until > now);
+        let lease = |(session, kept): (&String, &Kept)| {
+            let holder = kept.holder.clone()?;
+            Some(Lease { session: session.clone(), holder, epoch: kept.head.epoch })
+        };
+        Ok(held.filter_map(lease).collect())
+    }
+
     fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
         let all = self.all();
         let mut heads: Vec<Head> =

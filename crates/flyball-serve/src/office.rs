@@ -16,6 +16,8 @@ use axum::http::StatusCode;
 use flyball::policy::Policy;
 use flyball::{Decision, Error, PolicySource, State};
 use flyball_journal::{Committers, Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
+use flyball_run::engine::holder_is_gone;
+use flyball_view::ActivityReader;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -151,6 +153,14 @@ impl Office {
     /// The store, for people who look around.
     pub(crate) fn desk(&self) -> &dyn Desk {
         self.recorder.journal().as_ref()
+    }
+
+    /// Works out the status of sessions, as of now.
+    ///
+    /// # Errors
+    /// If the leases cannot be read.
+    pub(crate) fn activity_reader(&self) -> Result<ActivityReader<'_>, StoreError> {
+        ActivityReader::new(self.desk(), holder_is_gone(self.desk()))
     }
 
     /// Throws away notes that are void, now and then: tickets that nobody used, entries that are too old.

@@ -1,5 +1,6 @@
 //! The sessions of a store in one glance each.
 
+use crate::session_status::SessionActivity;
 use flyball::Status;
 use flyball_journal::{Desk, Head, StoreError, Which};
 use serde_json::{Value, json};
@@ -26,11 +27,12 @@ pub fn heads(desk: &dyn Desk, wanted: &[Which], limit: usize) -> Result<Vec<Head
 /// How many sessions of the doctor are looked over at most.
 const HIDDEN: usize = 100;
 
-/// What is told of a session in a list, as JSON.
+/// A session in a list, as JSON.
 #[must_use]
-pub fn as_json(head: &Head) -> Value {
+pub fn as_json(head: &Head, activity: &SessionActivity) -> Value {
     let glance = &head.glance;
-    json!({"session": head.session, "state": glance.status, "events": head.seq, "warnings": glance.warnings,
+    json!({"session": head.session, "state": activity.status, "idle_ms": activity.idle_ms,
+        "question": activity.question, "events": head.seq, "warnings": glance.warnings,
         "blocks": glance.blocks, "halts": glance.halts, "stopped_by": glance.stopped_by, "label": glance.label,
         "parent": glance.parent, "started": head.started, "updated": head.updated})
 }

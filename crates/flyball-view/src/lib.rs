@@ -8,6 +8,7 @@ pub mod heads;
 pub mod meaning;
 mod next;
 mod plan;
+mod session_status;
 pub mod story;
 pub mod trend;
 pub mod whereabouts;
@@ -15,3 +16,4 @@ pub mod words;
 
 pub use next::next;
 pub use plan::Plan;
+pub use session_status::{ActivityReader, HolderIsGone, IDLE_AFTER_MS, SessionActivity, SessionStatus};

@@ -2,6 +2,7 @@
 //! below it.
 
 use crate::heads::as_json;
+use crate::session_status::SessionActivity;
 use flyball::limits::TREE_DEPTH;
 use flyball::{Event, Kind, State, Status, Verdict};
 use flyball_journal::{Desk, Head, StoreError, Which};
@@ -48,7 +49,11 @@ impl Whereabouts {
     /// The same as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
-        let below: Vec<Value> = self.below.iter().map(as_json).collect();
+        let below: Vec<Value> = self
+            .below
+            .iter()
+            .map(|head| as_json(head, &SessionActivity::stored(head.glance.status)))
+            .collect();
         json!({"session": self.run.session, "file": self.run.file, "question": self.question, "below": below})
     }
 }
@@ -96,12 +101,22 @@ fn parent_of(desk: &dyn Desk, session: &str) -> Result<Option<String>, StoreErro
 /// # Errors
 /// If it cannot be read.
 pub fn question(desk: &dyn Desk, session: &str, newest: u64) -> Result<Option<String>, StoreError> {
+    // The newest event alone rules a question out, most of the time.
+    let Some(last) = desk.records(session, newest, newest)?.pop() else { return Ok(None) };
+    if !Event::from_json(&last.text).is_ok_and(|event| may_ask(&event)) {
+        return Ok(None);
+    }
     let records = desk.records(session, newest.saturating_sub(LAST - 1).max(1), newest)?;
     let events = records.iter().rev().filter_map(|record| {
         let event = Event::from_json(&record.text).ok()?;
         Some((event, record.verdict))
     });
     Ok(open_question(events))
+}
+
+/// Whether an event, as the last one of its session, may be a question to a person.
+fn may_ask(event: &Event) -> bool {
+    matches!(event.kind, Kind::QuestionAsked { .. } | Kind::AssistantMessage { is_final: true, .. })
 }
 
 /// The question that stands, in events from the newest to the oldest.

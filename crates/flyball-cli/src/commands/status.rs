@@ -1,7 +1,7 @@
 //! `flyball status`: what goes on in the store or in one session, what waits for a person, and what to type next.
 
 use crate::args::Status as Arguments;
-use crate::commands::list::{self, as_json, counts, told};
+use crate::commands::list::{self, Listed, counts, told};
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
 use crate::store;
@@ -13,6 +13,8 @@ use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
 use flyball::{Decision, Report, State, Status, ToolUse};
 use flyball_journal::{Desk, Head, Which};
+use flyball_run::engine::holder_is_gone;
+use flyball_view::{ActivityReader, SessionActivity, SessionStatus};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -30,61 +32,64 @@ pub(crate) fn run(args: &Arguments) -> Result<Exit, Failure> {
 
 fn all(args: &Arguments) -> Result<Exit, Failure> {
     let desk = store::open(&args.who.store)?;
-    let heads = list::heads(desk.as_ref(), &[Which::All], COUNTED)?;
-    let states: Vec<Status> = heads.iter().map(|head| head.glance.status).collect();
-    let counts = counts(&states);
-    let waiting: Vec<&Head> =
-        heads.iter().filter(|head| flyball::waits(head.glance.status)).take(SHOWN).collect();
+    let sessions = list::sessions(desk.as_ref(), &[Which::All], COUNTED)?;
+    let statuses: Vec<SessionStatus> = sessions.iter().map(|listed| listed.activity.status).collect();
+    let counts = counts(&statuses);
+    let needs_person = |listed: &&Listed| listed.activity.status.needs_person();
+    let waiting: Vec<&Listed> = sessions.iter().filter(needs_person).take(SHOWN).collect();
     let mut out = std::io::stdout().lock();
     if args.who.json {
         let counts: serde_json::Map<String, Value> =
             counts.iter().map(|(status, count)| (status.as_str().to_owned(), json!(count))).collect();
-        let newest: Vec<Value> = heads.iter().take(SHOWN).map(as_json).collect();
-        let waiting: Vec<Value> = waiting.into_iter().map(as_json).collect();
+        let newest: Vec<Value> = sessions.iter().take(SHOWN).map(Listed::as_json).collect();
+        let waiting: Vec<Value> = waiting.into_iter().map(Listed::as_json).collect();
         let whole =
             json!({"store": desk.address(), "counts": counts, "waiting": waiting, "sessions": newest});
         writeln!(out, "{whole}")?;
         return Ok(Exit::Done);
     }
     writeln!(out, "{}", paint_out(Style::Strong, &desk.address()))?;
-    if heads.is_empty() {
+    if sessions.is_empty() {
         writeln!(out, "No session yet.")?;
         let next = if args.who.store.store.is_some() { "flyball observe" } else { "flyball observe --store" };
         writeln!(out, "Next: {} < events.jsonl", whole(next, &args.who.store))?;
         return Ok(Exit::Done);
     }
     writeln!(out, "{}", told(&counts))?;
-    if heads.len() == COUNTED {
+    if sessions.len() == COUNTED {
         writeln!(out, "(the {COUNTED} that changed last)")?;
     }
     if !waiting.is_empty() {
         writeln!(out, "\n{}", paint_out(Style::Strong, "Waits for a person"))?;
     }
-    for head in &waiting {
-        writeln!(out, "  {}", need(desk.as_ref(), head)?)?;
+    for listed in &waiting {
+        writeln!(out, "  {}", need(desk.as_ref(), listed)?)?;
     }
     writeln!(out, "\n{}", paint_out(Style::Strong, "Changed last"))?;
-    let newest: Vec<Head> = heads.iter().take(SHOWN).cloned().collect();
-    list::print(&mut out, &newest, desk.now()?)?;
-    if heads.len() > SHOWN {
-        writeln!(out, "… and {} more: flyball list --limit {}", heads.len() - SHOWN, heads.len())?;
+    list::print(&mut out, sessions.get(..SHOWN).unwrap_or(&sessions), desk.now()?)?;
+    if sessions.len() > SHOWN {
+        let (more, all) = (sessions.len() - SHOWN, sessions.len());
+        writeln!(out, "… and {more} more: flyball list --limit {all}")?;
     }
-    let first = waiting.first().copied().or(heads.first());
-    let first = first.map_or_else(|| "SESSION".to_owned(), |head| typed(&head.session));
+    let first = waiting.first().copied().or(sessions.first());
+    let first = first.map_or_else(|| "SESSION".to_owned(), |listed| typed(&listed.head.session));
     writeln!(out)?;
     print_next(&mut out, &[format!("flyball status {first}")], &args.who.store)?;
     Ok(Exit::Done)
 }
 
 /// What a session needs of a person, in one line.
-fn need(desk: &dyn Desk, head: &Head) -> Result<String, Failure> {
+fn need(desk: &dyn Desk, Listed { head, activity }: &Listed) -> Result<String, Failure> {
     let name = line(&head.session, 60);
-    if head.glance.status == Status::AwaitingConfirmation {
+    if let Some(question) = &activity.question {
+        return Ok(format!("{name}: {}", line(question, 90)));
+    }
+    if activity.status == SessionStatus::AwaitingConfirmation {
         let question = desk.pending(&head.session)?.map(|row| line(&row.confirmation_question, 90));
         return Ok(format!("{name}: {}", question.unwrap_or_else(|| "a yes".to_owned())));
     }
     let why = head.glance.stopped_by.as_deref().map(|why| line(why, 90)).unwrap_or_default();
-    Ok(format!("{name}: {} by {why}", head.glance.status.as_str()))
+    Ok(format!("{name}: {} by {why}", activity.status.as_str()))
 }
 
 fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
@@ -95,14 +100,16 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
     let plan = Plan::of(desk, name, &state)?;
     let lately = flyball_view::story::lately(desk, name, head.seq)?;
-    let now = desk.now()?;
+    let reader = ActivityReader::new(desk, holder_is_gone(desk))?;
+    let (now, activity) = (reader.now(), reader.activity(&head)?);
     let commands = next(desk, name, &state, plan.as_ref())?;
     let stands = Whereabouts::of(desk, name, &state)?;
     let off = head.glance.label.is_some() && !desk.handles(name)?.label;
     let mut out = std::io::stdout().lock();
     if args.who.json {
         let plan = plan.as_ref().map(Plan::as_json);
-        let whole = json!({"session": name, "state": report.status, "report": report, "pending": plan,
+        let whole = json!({"session": name, "state": activity.status, "idle_ms": activity.idle_ms,
+            "question": activity.question, "report": report, "pending": plan,
             "label": head.glance.label, "parent": head.glance.parent, "started": head.started,
             "updated": head.updated, "releases_ceiling": policy.releases.ceiling, "lately": lately,
             "run": stands.as_ref().map(Whereabouts::as_json),
@@ -115,7 +122,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
         out,
         "{} is {}: {}, {since}",
         paint_out(Style::Strong, &line(name, 200)),
-        told_state(report.status),
+        told_state(&activity),
         plural(report.events, "event")
     )?;
     if let Some(parent) = &head.glance.parent {
@@ -136,16 +143,18 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A state in plain words, with the word of the contract in it.
-fn told_state(status: Status) -> String {
-    let words = match status {
-        Status::Running => return paint_out(Style::Good, "running"),
-        Status::AwaitingConfirmation => "awaiting_confirmation (a plan waits for a yes)",
-        Status::Blocked => "blocked (waits for a release)",
-        Status::Halted => "halted (stopped until a release)",
-        Status::Ended => return "ended".to_owned(),
+/// The status with what it means.
+fn told_state(activity: &SessionActivity) -> String {
+    let means = match activity.status {
+        SessionStatus::Running => return paint_out(Style::Good, "running"),
+        SessionStatus::Idle | SessionStatus::Ended => return activity.label(),
+        SessionStatus::Lost => "the process that ran it is gone; resume it to continue",
+        SessionStatus::AwaitingConfirmation => "a plan is awaiting approval",
+        SessionStatus::AwaitingAnswer => "a question is waiting for an answer",
+        SessionStatus::Blocked => "waiting for a release",
+        SessionStatus::Halted => "stopped until a release",
     };
-    paint_out(Style::Bad, words)
+    paint_out(Style::Bad, &format!("{} ({means})", activity.label()))
 }
 
 fn print_why(out: &mut impl Write, state: &State, head: &Head, off: bool) -> std::io::Result<()> {

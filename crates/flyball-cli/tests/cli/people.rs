@@ -69,7 +69,8 @@ fn status_shows_the_store_and_what_waits() {
     let all = store.json(&["status"]);
     assert_eq!(
         all["counts"],
-        json!({"running": 1, "awaiting_confirmation": 1, "blocked": 0, "halted": 1, "ended": 0})
+        json!({"running": 1, "idle": 0, "lost": 0, "awaiting_confirmation": 1, "awaiting_answer": 0, "blocked": 0,
+            "halted": 1, "ended": 0})
     );
     assert_eq!((all["waiting"].as_array().unwrap().len(), all["sessions"].as_array().unwrap().len()), (2, 3));
 }

@@ -187,7 +187,7 @@ fn a_question_is_told_with_the_command_that_answers_it() {
         &["Where the run stands\n  at ask\n  it asks: Which day?\n", "Next: flyball send asks-1 \"…\""],
     );
     assert_eq!(json(&dir, &["status", "asks-1"])["run"]["question"], "Which day?");
-    in_order(&at_work(&dir, &["top", "--once"]).out, &["asks-1", "asks", "Which day?"]);
+    in_order(&at_work(&dir, &["top", "--once"]).out, &["asks-1", "awaiting answer", "Which day?"]);
     let sent = at_work(&dir, &["send", "asks-1", "Friday"]);
     assert_eq!(sent.code, 0, "{}{}", sent.out, sent.err);
     assert!(!sent.out.contains("Next: flyball resume"), "it goes on by itself: {}", sent.out);

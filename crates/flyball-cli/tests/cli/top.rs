@@ -33,7 +33,9 @@ fn the_table_has_everybody_and_whoever_needs_a_person_first() {
         assert_eq!((run.code, run.err.as_str()), (0, ""));
         let lines: Vec<&str> = run.out.lines().collect();
         assert!(
-            lines[0].contains("7 sessions: 4 running, 1 awaiting_confirmation, 1 halted, 1 ended"),
+            lines[0].contains(
+                "7 sessions: 3 running, 1 awaiting_confirmation, 1 awaiting_answer, 1 halted, 1 ended"
+            ),
             "{}",
             run.out
         );
@@ -51,8 +53,8 @@ fn the_table_has_everybody_and_whoever_needs_a_person_first() {
         assert_eq!(at("over"), lines.len() - 1, "{}", run.out);
         for (name, parts) in [
             ("stopped", &["halted", "halt stopped by anna: wrong branch"][..]),
-            ("yes", &["needs a yes"]),
-            ("asks", &["asks", "Which day?"]),
+            ("yes", &["awaiting approval"]),
+            ("asks", &["awaiting answer", "Which day?"]),
             ("family", &["coder", "Loop 1/8", "failing tests 2 → 1", "1234", "$0.2500"]),
             ("left.1", &["└ left.1", "running", "1234", "$0.2500"]),
         ] {

@@ -154,6 +154,10 @@ impl Journal for Postgres {
 }
 
 impl Desk for Postgres {
+    fn leases(&self) -> Result<Vec<Lease>> {
+        work::leases(&self.link)
+    }
+
     fn heads(&self, which: Which, limit: usize) -> Result<Vec<Head>> {
         people::heads(&self.link, which, limit)
     }

@@ -30,6 +30,11 @@ const RENEW: &str = concat!(
     " + $4 WHERE session = $1 AND holder = $2 AND epoch = $3 AND lease_until > ",
     clock!()
 );
+const LEASES: &str = concat!(
+    "SELECT session, holder, epoch FROM flyball_sessions WHERE holder IS NOT NULL AND lease_until > ",
+    clock!(),
+    " ORDER BY session"
+);
 const FREE: &str = "UPDATE flyball_sessions SET holder = NULL, lease_until = 0 \
     WHERE session = $1 AND holder = $2 AND epoch = $3";
 const CLAIM: &str = concat!(
@@ -88,6 +93,19 @@ pub(super) fn lease(link: &Link, session: &str, holder: &str, ttl_ms: u64) -> Re
         row.map(|row| Fields::new(&row).number()).transpose()
     })?;
     Ok(epoch.map(|epoch| Lease { session: session.to_owned(), holder: holder.to_owned(), epoch }))
+}
+
+/// The leases that have not expired.
+pub(super) fn leases(link: &Link) -> Result<Vec<Lease>> {
+    link.read(async |client| {
+        let statement = client.prepare_cached(LEASES).await?;
+        let rows = client.query(&statement, &[]).await?;
+        let lease = |row| {
+            let mut fields = Fields::new(row);
+            Ok(Lease { session: fields.text()?, holder: fields.text()?, epoch: fields.number()? })
+        };
+        rows.iter().map(lease).collect()
+    })
 }
 
 /// Holds a lease for longer.

@@ -404,6 +404,10 @@ impl Desk for Sqlite {
         self.look(|sql| desk::heads(sql, which, limit))
     }
 
+    fn leases(&self) -> Result<Vec<Lease>> {
+        self.look(work::leases)
+    }
+
     fn pending(&self, session: &str) -> Result<Option<PendingRow>> {
         self.look(|sql| load::pending(sql, session))
     }

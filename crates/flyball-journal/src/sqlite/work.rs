@@ -41,6 +41,15 @@ pub(super) fn lease(sql: &Connection, session: &str, holder: &str, ttl_ms: u64) 
     Ok(Some(Lease { session: session.to_owned(), holder: holder.to_owned(), epoch }))
 }
 
+/// The leases that have not expired.
+pub(super) fn leases(sql: &Connection) -> Outcome<Vec<Lease>> {
+    let query = "SELECT session, holder, epoch FROM flyball_sessions
+                 WHERE holder IS NOT NULL AND lease_until > ?1 ORDER BY session";
+    all(sql, query, [stored(now(sql)?)], |row| {
+        Ok(Lease { session: row.get(0)?, holder: row.get(1)?, epoch: read(row.get(2)?) })
+    })
+}
+
 /// Holds a lease for longer.
 pub(super) fn renew(sql: &Connection, lease: &Lease, ttl_ms: u64) -> Outcome<bool> {
     let now = now(sql)?;

@@ -6,7 +6,7 @@
 use super::book::Book;
 use super::leftover;
 use crate::fail::Failure;
-use flyball_journal::{Desk, Lease};
+use flyball_journal::{Address, Desk, Lease};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -93,6 +93,21 @@ impl Claim {
             let _ = recorder.journal().free(&self.lease);
         }
     }
+}
+
+/// Tells whether the process that holds a session's lease is known to be gone, by session and holder: it ran on this
+/// machine, and nobody has its lock file open any more.
+pub fn holder_is_gone(journal: &dyn Desk) -> Box<dyn Fn(&str, &str) -> bool> {
+    let address = std::env::current_dir().ok().and_then(|here| Address::read(&journal.address(), &here).ok());
+    Box::new(move |session: &str, holder: &str| {
+        let file = address.as_ref().and_then(|address| address.run_folder(session).ok());
+        let file = file.and_then(|folder| File::open(folder.join(FILE)).ok());
+        file.is_some_and(|mut file| {
+            // A shared lock for a moment: a run that starts right now waits longer than that for its own.
+            let is_free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+            is_free && names(&mut file).is_ok_and(|names| names.iter().any(|name| name.holder == holder))
+        })
+    })
 }
 
 /// Takes the lock. A program that a killed run was just about to start holds it for a moment longer.

@@ -13,6 +13,7 @@ mod walk;
 mod world;
 
 pub use book::{Book, Clock, Past};
+pub use claim::holder_is_gone;
 pub use lane::{Asker, Lane, Watcher};
 pub use leftover::RUN;
 pub use stop::{Outcome, Status, Stop};

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use flyball::Decision;
 use flyball_journal::{Head, Which};
-use flyball_view::{Plan, evidence, heads, story};
+use flyball_view::{ActivityReader, Plan, evidence, heads, story};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -71,23 +71,28 @@ pub(crate) async fn inbox(
 }
 
 fn all(office: &Office, principal: &Principal) -> Result<(Vec<Waiting>, u64), Problem> {
+    let reader = office.activity_reader()?;
     let mut found = heads::heads(office.desk(), &[Which::Blocked, Which::Waiting], LOOKED_THROUGH)?;
+    for (_, session) in office.figures.asking(office.desk())? {
+        found.extend(office.desk().load(&session)?.map(|loaded| loaded.head));
+    }
     found.retain(|head| principal.may_touch(&head.session).is_ok());
     let count = found.len() as u64;
     found.sort_by(|a, b| a.updated.cmp(&b.updated).then_with(|| a.session.cmp(&b.session)));
     found.truncate(SHOWN);
-    Ok((found.into_iter().map(|head| waits(office, head)).collect::<Result<_, _>>()?, count))
+    Ok((found.into_iter().map(|head| waits(office, &reader, head)).collect::<Result<_, _>>()?, count))
 }
 
-fn waits(office: &Office, head: Head) -> Result<Waiting, Problem> {
+fn waits(office: &Office, reader: &ActivityReader<'_>, head: Head) -> Result<Waiting, Problem> {
     let desk = office.desk();
+    let activity = reader.activity(&head)?;
     let (state, _) = office.session(&head.session)?;
     let plan = Plan::of(desk, &head.session, &state)?.map(|plan| plan.as_json());
     let decision = story::lately(desk, &head.session, head.seq)?.pop();
     let wanted = decision.iter().flat_map(|decision| &decision.trips);
     let wanted = wanted.flat_map(|trip| trip.evidence.events.iter().copied()).collect();
     let evidence = evidence::fetch(desk, &head.session, &wanted)?;
-    Ok(Waiting { session: head.into(), plan, ticket: None, decision, evidence })
+    Ok(Waiting { session: SessionLine::new(head, activity), plan, ticket: None, decision, evidence })
 }
 
 /// An answer to the plan that waits.

@@ -6,10 +6,9 @@ use crate::problem::Problem;
 use crate::who::Principal;
 use axum::Json;
 use axum::extract::{Extension, State};
-use flyball::Status;
 use flyball_journal::{Head, Which};
 use flyball_view::whereabouts::Whereabouts;
-use flyball_view::{Plan, heads, story};
+use flyball_view::{Plan, SessionActivity, SessionStatus, heads, story};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -39,15 +38,21 @@ pub(crate) struct Wanted {
     after: Option<String>,
 }
 
-/// The state of a session.
+/// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
-    /// It goes on.
+    /// A process holds it, or an event arrived within the last minute.
     Running,
-    /// A plan waits for a yes.
+    /// No event for a minute or more.
+    Idle,
+    /// The process that ran it is gone.
+    Lost,
+    /// A plan is awaiting approval.
     AwaitingConfirmation,
-    /// It waits for a release.
+    /// A question to a person has not been answered.
+    AwaitingAnswer,
+    /// It needs a release.
     Blocked,
     /// It is stopped until a release.
     Halted,
@@ -55,14 +60,17 @@ pub(crate) enum Standing {
     Ended,
 }
 
-impl From<Status> for Standing {
-    fn from(status: Status) -> Self {
+impl From<SessionStatus> for Standing {
+    fn from(status: SessionStatus) -> Self {
         match status {
-            Status::Running => Standing::Running,
-            Status::AwaitingConfirmation => Standing::AwaitingConfirmation,
-            Status::Blocked => Standing::Blocked,
-            Status::Halted => Standing::Halted,
-            Status::Ended => Standing::Ended,
+            SessionStatus::Running => Standing::Running,
+            SessionStatus::Idle => Standing::Idle,
+            SessionStatus::Lost => Standing::Lost,
+            SessionStatus::AwaitingConfirmation => Standing::AwaitingConfirmation,
+            SessionStatus::AwaitingAnswer => Standing::AwaitingAnswer,
+            SessionStatus::Blocked => Standing::Blocked,
+            SessionStatus::Halted => Standing::Halted,
+            SessionStatus::Ended => Standing::Ended,
         }
     }
 }
@@ -74,6 +82,10 @@ pub(crate) struct SessionLine {
     session: String,
     /// What it is doing.
     state: Standing,
+    /// How long it has been idle, in milliseconds; only if it is.
+    idle_ms: Option<u64>,
+    /// The question that has not been answered, if there is one.
+    question: Option<String>,
     /// How many events it has.
     events: u64,
     /// Decisions `warn` so far.
@@ -101,12 +113,15 @@ impl SessionLine {
     }
 }
 
-impl From<Head> for SessionLine {
-    fn from(head: Head) -> Self {
+impl SessionLine {
+    /// A session with what it is doing.
+    pub(crate) fn new(head: Head, activity: SessionActivity) -> Self {
         let Head { session, seq: events, started, updated, glance, .. } = head;
         SessionLine {
             session,
-            state: glance.status.into(),
+            state: activity.status.into(),
+            idle_ms: activity.idle_ms,
+            question: activity.question,
             events,
             warnings: glance.warnings,
             blocks: glance.blocks,
@@ -170,16 +185,26 @@ fn page(
     let comes_after = |head: &Head, (updated, name): &(u64, String)| {
         head.updated < *updated || (head.updated == *updated && head.session > *name)
     };
+    let reader = office.activity_reader()?;
     all.retain(|head| {
-        state.is_none_or(|state| state == head.glance.status.into())
-            && wanted.search.as_ref().is_none_or(|part| head.session.contains(part.as_str()))
+        wanted.search.as_ref().is_none_or(|part| head.session.contains(part.as_str()))
             && after.is_none_or(|after| comes_after(head, after))
             && principal.may_touch(&head.session).is_ok()
     });
-    let more = all.len() > most;
-    all.truncate(most);
-    let next = all.last().filter(|_| more).map(|last| format!("{}:{}", last.updated, last.session));
-    Ok(SessionPage { sessions: all.into_iter().map(SessionLine::from).collect(), next })
+    let mut sessions = Vec::new();
+    for head in all {
+        let activity = reader.activity(&head)?;
+        if state.is_none_or(|state| state == activity.status.into()) {
+            sessions.push(SessionLine::new(head, activity));
+        }
+        if sessions.len() > most {
+            break;
+        }
+    }
+    let more = sessions.len() > most;
+    sessions.truncate(most);
+    let next = sessions.last().filter(|_| more).map(|last| format!("{}:{}", last.updated, last.session));
+    Ok(SessionPage { sessions, next })
 }
 
 /// Where a page ended: the time of the last change, and the name.
@@ -210,7 +235,9 @@ fn told(office: &Office, name: &str) -> Result<Value, Problem> {
     let plan = Plan::of(desk, name, &state)?;
     let lately = story::lately(desk, name, head.seq)?;
     let run = Whereabouts::of(desk, name, &state)?;
-    Ok(json!({"session": name, "state": report.status, "report": report,
+    let activity = office.activity_reader()?.activity(&head)?;
+    Ok(json!({"session": name, "state": activity.status, "idle_ms": activity.idle_ms,
+        "question": activity.question, "report": report,
         "pending": plan.as_ref().map(Plan::as_json), "label": head.glance.label, "parent": head.glance.parent,
         "started": head.started, "updated": head.updated, "releases_ceiling": policy.releases.ceiling,
         "lately": lately, "run": run.as_ref().map(Whereabouts::as_json)}))

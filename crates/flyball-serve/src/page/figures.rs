@@ -2,6 +2,7 @@
 
 use flyball::{Event, Kind, Status, Verdict};
 use flyball_journal::{Cursor, Desk, Entry, StoreError};
+use flyball_view::whereabouts::question;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -57,6 +58,22 @@ impl Figures {
             }
         }
         Ok(show(&counted))
+    }
+}
+
+impl Figures {
+    /// The sessions whose last event is a question to a person, with the time of that event.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn asking(&self, desk: &dyn Desk) -> Result<Vec<(u64, String)>, StoreError> {
+        let mut found = Vec::new();
+        for (session, asks) in self.with(desk, |counted| counted.asking.clone())? {
+            if asks.sure || question(desk, &session, asks.seq)?.is_some() {
+                found.push((asks.at, session));
+            }
+        }
+        Ok(found)
     }
 }
 

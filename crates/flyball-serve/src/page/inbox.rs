@@ -11,10 +11,9 @@ use crate::office::{Office, Shared};
 use crate::problem::Problem;
 use crate::who::Principal;
 use axum::extract::{Extension, Query, State};
-use flyball::Status;
 use flyball_journal::{Head, Which};
+use flyball_view::SessionStatus;
 use flyball_view::meaning::{action, sentence};
-use flyball_view::whereabouts::question;
 use flyball_view::words::{ago, moment, plural};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -44,12 +43,7 @@ pub(super) fn waiting(office: &Office, principal: &Principal) -> Result<Vec<Stri
         let heads = desk.heads(which, COUNTED)?;
         all.extend(heads.into_iter().map(|Head { session, updated, .. }| (updated, session)));
     }
-    let asking = office.figures.with(desk, |counted| counted.asking.clone())?;
-    for (session, asks) in asking {
-        if asks.sure || question(desk, &session, asks.seq)?.is_some() {
-            all.push((asks.at, session));
-        }
-    }
+    all.extend(office.figures.asking(desk)?);
     all.sort();
     all.dedup();
     Ok(all
@@ -136,7 +130,7 @@ fn card(need: &Need, principal: &Principal, now: u64) -> Result<Markup, Problem>
                 h2 #{"title-" (id)} {
                     a.untrusted data-open href=(links::session(&need.session)) { (line(&need.session, 80)) }
                 }
-                (super::sessions::state(need.status, matches!(need.what, What::Question { .. })))
+                (super::sessions::state(&need.activity))
                 time.soft title=(moment(need.since)) { (ago(need.since, now)) }
             }
             p.headline.untrusted { (need.sentence()) }
@@ -149,8 +143,8 @@ fn card(need: &Need, principal: &Principal, now: u64) -> Result<Markup, Problem>
 /// The class that gives it its colour.
 pub(super) fn tone(need: &Need) -> &'static str {
     match need.what {
-        What::Question { .. } => Status::AwaitingConfirmation.as_str(),
-        _ => need.status.as_str(),
+        What::Question { .. } => SessionStatus::AwaitingConfirmation.as_str(),
+        _ => need.activity.status.as_str(),
     }
 }
 

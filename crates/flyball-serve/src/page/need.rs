@@ -9,7 +9,7 @@ use flyball::{Decision, Report, State, Status, Trip};
 use flyball_journal::{Desk, StoreError};
 use flyball_view::evidence::{Line, fetch};
 use flyball_view::meaning::{meaning, sentence};
-use flyball_view::{Plan, whereabouts};
+use flyball_view::{Plan, SessionActivity, whereabouts};
 use std::collections::BTreeSet;
 
 /// How many events are looked back over for the one that stopped a session.
@@ -21,7 +21,7 @@ const SHORT: usize = 3;
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) session: String,
-    pub(super) status: Status,
+    pub(super) activity: SessionActivity,
     /// Since when, in milliseconds since 1970.
     pub(super) since: u64,
     pub(super) what: What,
@@ -83,7 +83,9 @@ impl Need {
             },
             Status::Ended => (at(desk, name, state.seq())?, What::Nothing),
         };
-        Ok(Need { session: name.to_owned(), status: state.status(), since, what })
+        let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
+        let activity = office.activity_reader()?.activity(&head)?;
+        Ok(Need { session: name.to_owned(), activity, since, what })
     }
 
     /// Gives out the ticket that a yes needs.

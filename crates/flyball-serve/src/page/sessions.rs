@@ -10,12 +10,13 @@ use crate::office::{Office, Shared};
 use crate::problem::Problem;
 use crate::who::Principal;
 use axum::extract::{Extension, Query, State};
-use flyball::{Decision, Report, Status, Verdict};
+use flyball::{Decision, Report, Verdict};
 use flyball_journal::{Head, Which};
 use flyball_view::heads::heads;
 use flyball_view::meaning::sentence;
 use flyball_view::trend;
 use flyball_view::words::{ago, dollars, moment};
+use flyball_view::{SessionActivity, SessionStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -38,8 +39,7 @@ struct Row {
     head: Head,
     report: Option<Report>,
     last: Option<Decision>,
-    /// It asks a person something.
-    asks: bool,
+    activity: SessionActivity,
 }
 
 /// What is shown of all.
@@ -48,12 +48,9 @@ struct List {
     /// How many there are that fit the question.
     count: usize,
     waiting: usize,
-    /// How many there are in each state.
-    states: Vec<(Status, usize)>,
+    /// How many sessions have each status.
+    states: Vec<(SessionStatus, usize)>,
 }
-
-const STATES: [Status; 5] =
-    [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted, Status::Ended];
 
 /// The page.
 pub(super) async fn show(
@@ -94,19 +91,21 @@ fn list(office: &Office, who: &Principal, state: &str, name: &str, number: usize
     let mut all = heads(office.desk(), &[Which::All], LOOKED_OVER)?;
     let wanted = name.to_lowercase();
     all.retain(|head| who.may_touch(&head.session).is_ok() && head.session.to_lowercase().contains(&wanted));
-    let states =
-        STATES.map(|status| (status, all.iter().filter(|head| head.glance.status == status).count()));
-    all.retain(|head| state.is_empty() || head.glance.status.as_str() == state);
+    let reader = office.activity_reader()?;
+    let with_activity = |head: Head| Ok::<_, Problem>((reader.activity(&head)?, head));
+    let mut all = all.into_iter().map(with_activity).collect::<Result<Vec<_>, _>>()?;
+    let count_of = |status| all.iter().filter(|(activity, _)| activity.status == status).count();
+    let states = SessionStatus::ALL.map(|status| (status, count_of(status)));
+    all.retain(|(activity, _)| state.is_empty() || activity.status.as_str() == state);
     let count = all.len();
     let waiting = waiting(office, who)?;
     let mut rows = Vec::new();
-    for head in all.into_iter().skip((number - 1).saturating_mul(SHOWN)).take(SHOWN) {
+    for (activity, head) in all.into_iter().skip((number - 1).saturating_mul(SHOWN)).take(SHOWN) {
         // One that cannot be read is listed all the same.
         let report = office.session(&head.session).ok().map(|(state, policy)| state.report(&policy));
         let last = office.desk().records(&head.session, head.seq, head.seq)?.pop();
         let last = last.and_then(|record| serde_json::from_str(&record.decision).ok());
-        let asks = head.glance.status == Status::Running && waiting.contains(&head.session);
-        rows.push(Row { head, report, last, asks });
+        rows.push(Row { head, report, last, activity });
     }
     Ok(List { rows, count, waiting: waiting.len(), states: states.to_vec() })
 }
@@ -153,7 +152,7 @@ fn told(row: &Row, now: u64) -> Markup {
                 a.untrusted data-open href=(links::session(&head.session)) { (line(&head.session, 60)) }
                 @if let Some(parent) = &head.glance.parent { span.soft.untrusted { "below " (line(parent, 40)) } }
             }
-            td { (state(head.glance.status, row.asks)) }
+            td { (state(&row.activity)) }
             td data-name="Loop" { @if let Some(report) = report { (badges(report)) } }
             td data-name="Trend" { @if let Some(report) = report { (sparks(report)) } }
             td.number data-name="Tokens" { @if let Some(report) = report { (short(report.tokens)) } }
@@ -204,14 +203,16 @@ fn decided(decision: &Decision, head: &Head) -> Markup {
     }
 }
 
-/// A state: colour, shape and word.
-pub(super) fn state(status: Status, asks: bool) -> Markup {
-    let (class, told) =
-        if asks { ("awaiting_confirmation", "asks") } else { (status.as_str(), word(status)) };
+/// A status: color, shape and word.
+pub(super) fn state(activity: &SessionActivity) -> Markup {
+    let class = match activity.status {
+        SessionStatus::AwaitingAnswer => SessionStatus::AwaitingConfirmation.as_str(),
+        status => status.as_str(),
+    };
     html! {
         span class=(format!("state {class}")) {
             svg viewBox="0 0 12 12" aria-hidden="true" { (shape(class)) }
-            (told)
+            (activity.label())
         }
     }
 }
@@ -222,19 +223,14 @@ fn shape(class: &str) -> Markup {
             "running" => circle cx="6" cy="6" r="5" {},
             "awaiting_confirmation" => path d="M6 0 12 6 6 12 0 6z" {},
             "blocked" => path d="M6 0.5 12 11.5H0z" {},
+            "lost" => path d="M1 1 11 11M11 1 1 11" stroke="currentColor" stroke-width="2.4" {},
             "halted" => rect x="1" y="1" width="10" height="10" {},
             _ => circle.open cx="6" cy="6" r="4.2" {},
         }
     }
 }
 
-/// A state in a word.
-pub(super) fn word(status: Status) -> &'static str {
-    match status {
-        Status::Running => "running",
-        Status::AwaitingConfirmation => "waits for a yes",
-        Status::Blocked => "blocked",
-        Status::Halted => "halted",
-        Status::Ended => "ended",
-    }
+/// A status as the filter shows it.
+fn word(status: SessionStatus) -> String {
+    SessionActivity { status, idle_ms: None, question: None }.label()
 }

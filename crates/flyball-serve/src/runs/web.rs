@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use flyball::Status;
+use flyball_view::SessionStatus;
 use flyball_view::words::line;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -80,7 +81,7 @@ pub(crate) struct Run {
     /// The state of the session, once it has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    state: Option<Status>,
+    state: Option<SessionStatus>,
     /// How it went the last time that a worker had it.
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<Last>,
@@ -196,7 +197,9 @@ fn taken(session: &str) -> Problem {
 fn shown(office: &Office, record: Record) -> Result<Run, Problem> {
     let Record { session, workflow, by, started, last, .. } = record;
     let state = office.desk().load(&session)?.filter(|loaded| loaded.head.seq > 0);
-    let state = state.map(|loaded| loaded.head.glance.status);
+    let reader = office.activity_reader()?;
+    let state = state.map(|loaded| reader.activity(&loaded.head)).transpose()?;
+    let state = state.map(|activity| activity.status);
     let work = match office.runs.orders.find(&session)? {
         None => "none",
         Some(Order { holder: None, .. }) => "waiting",

@@ -148,7 +148,7 @@ pub(crate) fn go_on(
 }
 
 fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -> Result<Exit, Failure> {
-    let files = files(address, &order.session)?;
+    let files = address.run_folder(&order.session)?;
     let source = source(&plan, order.policy)?;
     let recorder = Recorder::new(Arc::clone(&desk), source.clone(), RecorderOptions::default());
     let deliveries = Deliveries::start(&recorder);
@@ -249,17 +249,4 @@ fn free_name(desk: &dyn Desk, name: &str) -> Result<String, Failure> {
         desk.heads(Which::All, KNOWN)?.into_iter().map(|head| head.session).collect();
     let free = (1_u64..).map(|number| format!("{name}-{number}")).find(|name| !taken.contains(name));
     Ok(free.unwrap_or_else(|| name.to_owned()))
-}
-
-/// The folder for the files of a run, beside the store.
-fn files(address: &Address, session: &str) -> Result<PathBuf, Failure> {
-    let base = match address {
-        Address::File(path) | Address::Project(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
-        _ => std::env::current_dir()?.join(".flyball"),
-    };
-    let safe: String = session
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
-        .collect();
-    Ok(std::path::absolute(base.join("runs").join(safe))?)
 }

@@ -11,7 +11,7 @@ use crate::paint::{Style, paint_out};
 use crate::screen::{Row, Screen, Size, is_live};
 use crate::store;
 use crate::words::{brief, columns, dollars, fitted, line};
-use flyball::Status;
+use flyball_view::SessionStatus;
 use keys::{Keys, Pressed};
 use order::{Placed, placed};
 use reader::{Need, Reader, Seen, Table};
@@ -97,7 +97,7 @@ fn rows(table: &Table, size: Size) -> Vec<Row> {
 
 /// The store in one line, then a line for each session, each with what it means.
 fn lines(table: &Table, wide: Option<usize>) -> Vec<(Option<Style>, String)> {
-    let states: Vec<Status> = table.rows.iter().map(|seen| seen.state).collect();
+    let states: Vec<SessionStatus> = table.rows.iter().map(|seen| seen.activity.status).collect();
     let words = if states.is_empty() { "no session yet".to_owned() } else { told(&counts(&states)) };
     let mut all = vec![(Some(Style::Strong), format!("{} · {words}", table.store))];
     if states.is_empty() {
@@ -130,8 +130,10 @@ fn fitting(mut cells: Vec<Vec<String>>, wide: Option<usize>) -> (Vec<&'static st
 }
 
 fn style(seen: &Seen) -> Option<Style> {
-    match (seen.need, seen.state) {
-        (Need::Person, Status::Halted | Status::Blocked) => Some(Style::Bad),
+    match (seen.need, seen.activity.status) {
+        (Need::Person, SessionStatus::Halted | SessionStatus::Blocked | SessionStatus::Lost) => {
+            Some(Style::Bad)
+        }
         (Need::Person, _) => Some(Style::Warn),
         (Need::Nobody, _) => Some(Style::Dim),
         _ => None,
@@ -148,7 +150,7 @@ fn cells(placed: &Placed<'_>, now: u64) -> Vec<String> {
         |text: Option<&str>, most| text.map_or_else(|| "-".to_owned(), |text| fitted(&line(text, 200), most));
     vec![
         fitted(&format!("{indent}{}", line(placed.name, 200)), NAME),
-        state(seen).to_owned(),
+        seen.activity.label(),
         or_dash(seen.node.as_deref(), NODE),
         seen.badge.clone().unwrap_or_else(|| "-".to_owned()),
         seen.trend.clone().unwrap_or_else(|| "-".to_owned()),
@@ -159,21 +161,12 @@ fn cells(placed: &Placed<'_>, now: u64) -> Vec<String> {
     ]
 }
 
-/// The state in a word; a question to a person is one of its own.
-fn state(seen: &Seen) -> &'static str {
-    match seen.state {
-        Status::AwaitingConfirmation => "needs a yes",
-        Status::Running if seen.question.is_some() => "asks",
-        status => status.as_str(),
-    }
-}
-
 /// What a person should know of it in one line.
 fn why(seen: &Seen) -> String {
     if let Some(trouble) = &seen.trouble {
         return format!("cannot be read: {}", line(trouble, WHY));
     }
-    if let Some(question) = &seen.question {
+    if let Some(question) = &seen.activity.question {
         return line(question, WHY);
     }
     match &seen.last {
@@ -187,8 +180,9 @@ fn why(seen: &Seen) -> String {
 fn as_json(seen: &Seen, now: u64) -> serde_json::Value {
     let head = &seen.head;
     json!({
-        "session": head.session, "parent": head.glance.parent, "state": seen.state,
-        "needs_person": seen.need == Need::Person, "question": seen.question, "node": seen.node,
+        "session": head.session, "parent": head.glance.parent, "state": seen.activity.status,
+        "idle_ms": seen.activity.idle_ms, "needs_person": seen.activity.status.needs_person(),
+        "question": seen.activity.question, "node": seen.node,
         "loop": seen.badge, "loops": seen.loops, "trend": seen.trend, "trends": seen.trends,
         "tokens": seen.tokens, "cost_micro_usd": seen.cost_micro_usd, "halt_reason": seen.halt_reason,
         "stopped_by": head.glance.stopped_by, "last_decision": seen.last, "events": head.seq,

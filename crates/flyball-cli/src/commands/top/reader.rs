@@ -4,9 +4,10 @@ use crate::commands::list;
 use crate::fail::Failure;
 use crate::store;
 use crate::trend;
-use crate::whereabouts;
-use flyball::{Decision, HaltReason, LoopReport, PolicySource, Preset, Report, Status, Verdict};
+use flyball::{Decision, HaltReason, LoopReport, PolicySource, Preset, Report, Verdict};
 use flyball_journal::{Desk, Head, Recorder, RecorderOptions, Which};
+use flyball_run::engine::holder_is_gone;
+use flyball_view::{ActivityReader, SessionActivity, SessionStatus};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,8 +33,8 @@ pub(super) enum Need {
 pub(super) struct Seen {
     pub(super) head: Head,
     pub(super) need: Need,
-    /// What it is doing; a branch is over when the run above it is.
-    pub(super) state: Status,
+    /// What it is doing.
+    pub(super) activity: SessionActivity,
     pub(super) node: Option<String>,
     pub(super) badge: Option<String>,
     pub(super) loops: Vec<LoopReport>,
@@ -42,7 +43,6 @@ pub(super) struct Seen {
     pub(super) tokens: u64,
     pub(super) cost_micro_usd: u64,
     pub(super) halt_reason: Option<HaltReason>,
-    pub(super) question: Option<String>,
     pub(super) last: Option<Last>,
     /// Why nothing more is known of it.
     pub(super) trouble: Option<String>,
@@ -81,43 +81,44 @@ impl Reader {
     /// The sessions that changed last, at most so many.
     pub(super) fn read(&mut self, limit: usize) -> Result<Table, Failure> {
         let heads = list::heads(self.desk.as_ref(), &[Which::All], limit)?;
+        let desk = Arc::clone(&self.desk);
+        let reader = ActivityReader::new(desk.as_ref(), holder_is_gone(desk.as_ref()))?;
         let names: BTreeSet<String> = heads.iter().map(|head| head.session.clone()).collect();
         self.known.retain(|name, _| names.contains(name));
         let mut rows = Vec::new();
         for head in heads {
             let same =
                 self.known.get(&head.session).filter(|seen| seen.head == head && seen.trouble.is_none());
-            let seen = match same {
+            // Time and leases change a status without any event.
+            let activity = reader.activity(&head)?;
+            let mut seen = match same {
                 Some(seen) => seen.clone(),
-                None => self.look(head),
+                None => self.look(head, &activity),
             };
+            seen.update(activity);
             self.known.insert(seen.head.session.clone(), seen.clone());
             rows.push(seen);
         }
-        end_with_parents(&mut rows);
-        Ok(Table { store: self.desk.address(), rows, now: self.desk.now()?, trouble: None })
+        Ok(Table { store: self.desk.address(), rows, now: reader.now(), trouble: None })
     }
 
     /// Looks at a session; one that cannot be read is shown all the same.
-    fn look(&mut self, head: Head) -> Seen {
-        match self.details(&head) {
+    fn look(&mut self, head: Head, activity: &SessionActivity) -> Seen {
+        match self.details(&head, activity) {
             Ok(seen) => seen,
             Err(failure) => {
-                let mut seen = Seen::new(head, None, None, None);
+                let mut seen = Seen::new(head, None, activity.clone(), None);
                 seen.trouble = failure.complaints.into_iter().next().map(|complaint| complaint.what);
                 seen
             }
         }
     }
 
-    fn details(&mut self, head: &Head) -> Result<Seen, Failure> {
+    fn details(&mut self, head: &Head, activity: &SessionActivity) -> Result<Seen, Failure> {
         let name = head.session.as_str();
         let found = self.recorder(&head.policy)?.session(name)?;
         let report = found.map(|(state, policy)| state.report(&policy));
-        let running = head.glance.status == Status::Running;
-        let question =
-            if running { whereabouts::question(self.desk.as_ref(), name, head.seq)? } else { None };
-        Ok(Seen::new(head.clone(), report, question, last(self.desk.as_ref(), head)?))
+        Ok(Seen::new(head.clone(), report, activity.clone(), last(self.desk.as_ref(), head)?))
     }
 
     fn recorder(&mut self, digest: &str) -> Result<&Recorder, Failure> {
@@ -132,14 +133,8 @@ impl Reader {
 }
 
 impl Seen {
-    fn new(head: Head, report: Option<Report>, question: Option<String>, last: Option<Last>) -> Self {
-        let glance = &head.glance;
-        let need = match glance.status {
-            status if flyball::waits(status) || question.is_some() => Need::Person,
-            Status::Ended => Need::Nobody,
-            _ if glance.warnings + glance.blocks > 0 => Need::Eye,
-            _ => Need::Time,
-        };
+    fn new(head: Head, report: Option<Report>, activity: SessionActivity, last: Option<Last>) -> Self {
+        let need = need(&head, &activity);
         let trend = report.as_ref().and_then(trend::first);
         let badge = report.as_ref().and_then(badge);
         let Report { node, loops, trends, tokens, cost_micro_usd, halt_reason, .. } = match report {
@@ -147,7 +142,7 @@ impl Seen {
             None => flyball::State::default().report(PolicySource::preset(Preset::Off).base()),
         };
         Seen {
-            state: glance.status,
+            activity,
             head,
             need,
             node,
@@ -158,26 +153,23 @@ impl Seen {
             tokens,
             cost_micro_usd,
             halt_reason,
-            question,
             last,
             trouble: None,
         }
     }
+
+    fn update(&mut self, activity: SessionActivity) {
+        self.need = need(&self.head, &activity);
+        self.activity = activity;
+    }
 }
 
-/// A branch has no end of its own: what goes on below a session that is over is over too.
-fn end_with_parents(rows: &mut [Seen]) {
-    let ended: BTreeSet<String> = rows
-        .iter()
-        .filter(|seen| seen.state == Status::Ended)
-        .map(|seen| seen.head.session.clone())
-        .collect();
-    for seen in rows.iter_mut().filter(|seen| seen.state == Status::Running) {
-        let parent = seen.head.glance.parent.clone().unwrap_or_default();
-        let below = |name: &String| *name == parent || parent.starts_with(&format!("{name}/"));
-        if ended.iter().any(below) {
-            (seen.state, seen.need) = (Status::Ended, Need::Nobody);
-        }
+fn need(head: &Head, activity: &SessionActivity) -> Need {
+    match activity.status {
+        status if status.needs_person() || status == SessionStatus::Lost => Need::Person,
+        SessionStatus::Ended => Need::Nobody,
+        _ if head.glance.warnings + head.glance.blocks > 0 => Need::Eye,
+        _ => Need::Time,
     }
 }
 

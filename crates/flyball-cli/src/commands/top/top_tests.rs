@@ -3,16 +3,17 @@
 use super::reader::{Last, Need, Seen};
 use super::{Table, as_json, fitting, lines, placed, rows};
 use crate::screen::Size;
-use flyball::{Status, Verdict};
+use flyball::Verdict;
 use flyball_journal::{Glance, Head};
+use flyball_view::{SessionActivity, SessionStatus};
 use std::collections::BTreeMap;
 
-fn seen(name: &str, parent: Option<&str>, status: Status, need: Need, updated: u64) -> Seen {
-    let glance = Glance { status, parent: parent.map(str::to_owned), ..Glance::default() };
+fn seen(name: &str, parent: Option<&str>, status: SessionStatus, need: Need, updated: u64) -> Seen {
+    let glance = Glance { parent: parent.map(str::to_owned), ..Glance::default() };
     Seen {
         head: Head { session: name.to_owned(), updated, glance, ..Head::default() },
         need,
-        state: status,
+        activity: SessionActivity { status, idle_ms: None, question: None },
         node: Some("coder".to_owned()),
         badge: Some("Loop 3/8".to_owned()),
         loops: Vec::new(),
@@ -21,7 +22,6 @@ fn seen(name: &str, parent: Option<&str>, status: Status, need: Need, updated: u
         tokens: 4_455,
         cost_micro_usd: 1_500_000,
         halt_reason: None,
-        question: None,
         last: Some(Last {
             seq: 3,
             decision: Verdict::Block,
@@ -33,14 +33,14 @@ fn seen(name: &str, parent: Option<&str>, status: Status, need: Need, updated: u
 
 fn several() -> Table {
     let rows = vec![
-        seen("over", None, Status::Ended, Need::Nobody, 900),
-        seen("runs", None, Status::Running, Need::Time, 800),
-        seen("warned", None, Status::Running, Need::Eye, 100),
-        seen("family/b.1", Some("family"), Status::Halted, Need::Person, 200),
-        seen("family", None, Status::Running, Need::Time, 150),
-        seen("family/a.1", Some("family"), Status::Running, Need::Time, 210),
-        seen("asks", None, Status::AwaitingConfirmation, Need::Person, 300),
-        seen("orphan/x.1", Some("orphan"), Status::Running, Need::Time, 10),
+        seen("over", None, SessionStatus::Ended, Need::Nobody, 900),
+        seen("runs", None, SessionStatus::Running, Need::Time, 800),
+        seen("warned", None, SessionStatus::Running, Need::Eye, 100),
+        seen("family/b.1", Some("family"), SessionStatus::Halted, Need::Person, 200),
+        seen("family", None, SessionStatus::Running, Need::Time, 150),
+        seen("family/a.1", Some("family"), SessionStatus::Running, Need::Time, 210),
+        seen("asks", None, SessionStatus::AwaitingConfirmation, Need::Person, 300),
+        seen("orphan/x.1", Some("orphan"), SessionStatus::Running, Need::Time, 10),
     ];
     Table { store: "sqlite:x".to_owned(), rows, now: 61_000, trouble: None }
 }
@@ -67,7 +67,7 @@ fn whoever_needs_a_person_is_first_and_families_stay_together() {
 fn the_table_shows_loop_trend_spend_and_age() {
     let all: Vec<String> = lines(&several(), None).into_iter().map(|(_, text)| text).collect();
     assert!(all[0].starts_with("sqlite:x · 8 sessions: 5 running"), "{}", all[0]);
-    assert!(all[2].contains("needs a yes"), "{}", all[2]);
+    assert!(all[2].contains("awaiting approval"), "{}", all[2]);
     for part in [
         "└ b.1",
         "halted",

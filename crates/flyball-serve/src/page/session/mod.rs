@@ -27,7 +27,7 @@ use flyball::{Report, Status};
 use flyball_journal::{Head, Which};
 use flyball_view::drawing::{add_branches, view_of};
 use flyball_view::words::{ago, moment, plural};
-use flyball_view::{Plan, trend};
+use flyball_view::{Plan, SessionActivity, trend};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -66,7 +66,7 @@ struct Shown {
     goal: Option<String>,
     window: Window,
     findings: Vec<Finding>,
-    children: Vec<Head>,
+    children: Vec<(SessionActivity, Head)>,
     commands: Vec<String>,
     waiting: usize,
 }
@@ -130,6 +130,9 @@ fn look(
     let mut children = desk.heads(Which::All, LOOKED_OVER)?;
     children.retain(|head| below(head) && who.may_touch(&head.session).is_ok());
     children.truncate(BELOW);
+    let reader = office.activity_reader()?;
+    let child = |head: Head| Ok::<_, Problem>((reader.activity(&head)?, head));
+    let children = children.into_iter().map(child).collect::<Result<_, _>>()?;
     let plan = Plan::of(desk, &name, &session)?;
     let origins = origin::Origins::of(office, &name, &session)?;
     Ok(Shown {
@@ -149,7 +152,6 @@ fn look(
 }
 
 fn body(shown: &Shown, principal: &Principal, now: u64) -> Result<Markup, Problem> {
-    let asks = matches!(shown.need.what, What::Question { .. });
     let act = if shown.report.status == Status::Ended {
         None
     } else {
@@ -160,7 +162,7 @@ fn body(shown: &Shown, principal: &Principal, now: u64) -> Result<Markup, Proble
         div #head .card.session-head data-live {
             div.heading {
                 h1.untrusted { (line(&shown.name, 120)) }
-                (state(shown.report.status, asks))
+                (state(&shown.need.activity))
                 (badges(&shown.report))
             }
             p.headline.untrusted { (headline(shown, now)) }
@@ -307,13 +309,13 @@ fn tools(report: &Report) -> Markup {
     }
 }
 
-fn children(heads: &[Head], now: u64) -> Markup {
+fn children(heads: &[(SessionActivity, Head)], now: u64) -> Markup {
     html! {
         section.card {
             h2 { "Sessions below" }
-            ul.children { @for head in heads {
+            ul.children { @for (activity, head) in heads {
                 li {
-                    (state(head.glance.status, false)) " "
+                    (state(activity)) " "
                     a.untrusted href=(links::session(&head.session)) { (line(&head.session, 100)) }
                     span.soft { " " (ago(head.updated, now)) }
                 }

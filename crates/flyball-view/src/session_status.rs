@@ -1,0 +1,241 @@
+//! The status of a session as people see it: the stored state, and what time and leases add to it.
+//!
+//! A stored session is `running` until an event says otherwise, even if its process died a month ago. So `running` is
+//! shown only while a process holds the session's lease or while events arrive.
+
+use crate::whereabouts::question;
+use flyball::Status;
+use flyball::limits::TREE_DEPTH;
+use flyball_journal::{Desk, Head, StoreError, Which};
+use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// A session without a lease is idle when its last event is this old.
+pub const IDLE_AFTER_MS: u64 = 60_000;
+
+/// What a session is doing right now. Worked out when it is asked for, never stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// A process holds it, or an event arrived within the last minute.
+    Running,
+    /// No event for a minute or more.
+    Idle,
+    /// The process that ran it is gone.
+    Lost,
+    /// A plan is awaiting approval.
+    AwaitingConfirmation,
+    /// A question to a person has not been answered.
+    AwaitingAnswer,
+    /// It needs a release.
+    Blocked,
+    /// It is stopped until a release.
+    Halted,
+    /// It is over.
+    Ended,
+}
+
+impl SessionStatus {
+    /// Every status, in the order in which counts are shown.
+    pub const ALL: [SessionStatus; 8] = [
+        SessionStatus::Running,
+        SessionStatus::Idle,
+        SessionStatus::Lost,
+        SessionStatus::AwaitingConfirmation,
+        SessionStatus::AwaitingAnswer,
+        SessionStatus::Blocked,
+        SessionStatus::Halted,
+        SessionStatus::Ended,
+    ];
+
+    /// The word that JSON and filters use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SessionStatus::Running => "running",
+            SessionStatus::Idle => "idle",
+            SessionStatus::Lost => "lost",
+            SessionStatus::AwaitingConfirmation => "awaiting_confirmation",
+            SessionStatus::AwaitingAnswer => "awaiting_answer",
+            SessionStatus::Blocked => "blocked",
+            SessionStatus::Halted => "halted",
+            SessionStatus::Ended => "ended",
+        }
+    }
+
+    /// Whether the session is waiting for a person: an approval, an answer or a release.
+    #[must_use]
+    pub const fn needs_person(self) -> bool {
+        matches!(
+            self,
+            SessionStatus::AwaitingConfirmation
+                | SessionStatus::AwaitingAnswer
+                | SessionStatus::Blocked
+                | SessionStatus::Halted
+        )
+    }
+}
+
+/// A session's status with what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionActivity {
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// How long it has been idle, if it is.
+    pub idle_ms: Option<u64>,
+    /// The question that has not been answered, if there is one.
+    pub question: Option<String>,
+}
+
+impl SessionActivity {
+    fn of(status: SessionStatus) -> Self {
+        SessionActivity { status, idle_ms: None, question: None }
+    }
+
+    /// As the store has it, without time and leases; for sessions that are known to wait for a person.
+    pub(crate) fn stored(status: Status) -> Self {
+        SessionActivity::of(match status {
+            Status::Running => SessionStatus::Running,
+            Status::AwaitingConfirmation => SessionStatus::AwaitingConfirmation,
+            Status::Blocked => SessionStatus::Blocked,
+            Status::Halted => SessionStatus::Halted,
+            Status::Ended => SessionStatus::Ended,
+        })
+    }
+
+    /// The status for a table or a label: `running`, `idle 13m`, `lost`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match (self.idle_ms, self.status) {
+            (Some(ms), status) => format!("{} {}", status.as_str(), crate::words::brief(ms)),
+            (None, SessionStatus::AwaitingConfirmation) => "awaiting approval".to_owned(),
+            (None, SessionStatus::AwaitingAnswer) => "awaiting answer".to_owned(),
+            (None, status) => status.as_str().to_owned(),
+        }
+    }
+}
+
+/// Whether the process that holds a session's lease is known to be gone, by session and holder. A lease outlives a
+/// killed process by some seconds; on the machine of the run its lock file tells at once.
+pub type HolderIsGone = Box<dyn Fn(&str, &str) -> bool>;
+
+/// Works out the status of sessions of one store at one moment.
+pub struct ActivityReader<'a> {
+    desk: &'a dyn Desk,
+    now: u64,
+    /// Holders of live leases, by session.
+    holders: BTreeMap<String, String>,
+    holder_is_gone: HolderIsGone,
+    /// Heads of parents, as far as they were needed.
+    parents: RefCell<BTreeMap<String, Option<Head>>>,
+}
+
+/// What runs a session.
+enum Runner {
+    /// A live process.
+    Alive,
+    /// A process that is gone.
+    Gone,
+    /// A run that is over.
+    Over,
+    /// Another program that sends events.
+    Client,
+}
+
+impl<'a> ActivityReader<'a> {
+    /// Reads the clock and the leases of a store.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn new(desk: &'a dyn Desk, holder_is_gone: HolderIsGone) -> Result<Self, StoreError> {
+        let holders = desk.leases()?.into_iter().map(|lease| (lease.session, lease.holder)).collect();
+        let now = desk.now()?;
+        Ok(ActivityReader { desk, now, holders, holder_is_gone, parents: RefCell::default() })
+    }
+
+    /// The store's time at which the leases were read.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What a session is doing.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn activity(&self, head: &Head) -> Result<SessionActivity, StoreError> {
+        match head.glance.status {
+            Status::Running => self.running(head),
+            status => Ok(SessionActivity::stored(status)),
+        }
+    }
+
+    /// The sessions that wait for a person's answer, newest first; at most `limit` running sessions are looked at.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn awaiting_answer(&self, limit: usize) -> Result<Vec<Head>, StoreError> {
+        let mut asking = Vec::new();
+        for head in self.desk.heads(Which::All, limit)? {
+            if self.activity(&head)?.status == SessionStatus::AwaitingAnswer {
+                asking.push(head);
+            }
+        }
+        Ok(asking)
+    }
+
+    /// A session that no event has ended, halted or blocked.
+    fn running(&self, head: &Head) -> Result<SessionActivity, StoreError> {
+        let runner = self.runner(head)?;
+        if !matches!(runner, Runner::Over)
+            && let Some(question) = question(self.desk, &head.session, head.seq)?
+        {
+            let status = SessionStatus::AwaitingAnswer;
+            return Ok(SessionActivity { status, idle_ms: None, question: Some(question) });
+        }
+        let idle_ms = self.now.saturating_sub(head.updated);
+        Ok(match runner {
+            Runner::Over => SessionActivity::of(SessionStatus::Ended),
+            Runner::Gone => SessionActivity::of(SessionStatus::Lost),
+            Runner::Client if idle_ms >= IDLE_AFTER_MS => {
+                SessionActivity { idle_ms: Some(idle_ms), ..SessionActivity::of(SessionStatus::Idle) }
+            }
+            Runner::Alive | Runner::Client => SessionActivity::of(SessionStatus::Running),
+        })
+    }
+
+    /// What runs a session: the process that holds its lease, or the one that holds a session above it.
+    fn runner(&self, head: &Head) -> Result<Runner, StoreError> {
+        let mut at = head.clone();
+        for _ in 0..=TREE_DEPTH {
+            if let Some(holder) = self.holders.get(&at.session) {
+                let gone = (self.holder_is_gone)(&at.session, holder);
+                return Ok(if gone { Runner::Gone } else { Runner::Alive });
+            }
+            if at.epoch > 0 {
+                return Ok(Runner::Gone);
+            }
+            let Some(parent) = &at.glance.parent else { break };
+            let Some(parent) = self.parent(parent)? else { break };
+            if parent.glance.status == Status::Ended {
+                return Ok(Runner::Over);
+            }
+            at = parent;
+        }
+        Ok(Runner::Client)
+    }
+
+    fn parent(&self, name: &str) -> Result<Option<Head>, StoreError> {
+        if let Some(known) = self.parents.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let head = self.desk.load(name)?.map(|loaded| loaded.head);
+        self.parents.borrow_mut().insert(name.to_owned(), head.clone());
+        Ok(head)
+    }
+}
+
+#[cfg(test)]
+#[path = "session_status_tests.rs"]
+mod tests;
