@@ -130,7 +130,8 @@ fn below(desk: &dyn Desk, session: &str) -> Result<Vec<Head>, StoreError> {
     for which in [Which::Blocked, Which::Waiting] {
         let all = desk.heads(which, WAITING)?;
         let inside = |name: &str| name.strip_prefix(session).is_some_and(|rest| rest.starts_with('/'));
-        found.extend(all.into_iter().filter(|head| {
+        // A branch that has ended keeps nobody from continuing.
+        found.extend(all.into_iter().filter(|head| head.glance.status != Status::Ended).filter(|head| {
             head.glance.parent.as_deref().is_some_and(|parent| parent == session || inside(parent))
         }));
     }

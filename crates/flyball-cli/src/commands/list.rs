@@ -40,7 +40,7 @@ pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
     if heads.len() == args.limit {
         writeln!(out, "Only the {} that changed last are shown; more with --limit.", heads.len())?;
     }
-    let first = heads.iter().find(|head| flyball::waits(head.glance.status)).or(heads.first());
+    let first = heads.iter().find(|head| head.glance.needs_person()).or(heads.first());
     let first = first.map_or_else(|| "SESSION".to_owned(), |head| typed(&head.session));
     print_next(&mut out, &[format!("flyball status {first}")], &args.store)?;
     Ok(Exit::Done)

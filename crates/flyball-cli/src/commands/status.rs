@@ -33,8 +33,7 @@ fn all(args: &Arguments) -> Result<Exit, Failure> {
     let heads = list::heads(desk.as_ref(), &[Which::All], COUNTED)?;
     let states: Vec<Status> = heads.iter().map(|head| head.glance.status).collect();
     let counts = counts(&states);
-    let waiting: Vec<&Head> =
-        heads.iter().filter(|head| flyball::waits(head.glance.status)).take(SHOWN).collect();
+    let waiting: Vec<&Head> = heads.iter().filter(|head| head.glance.needs_person()).take(SHOWN).collect();
     let mut out = std::io::stdout().lock();
     if args.who.json {
         let counts: serde_json::Map<String, Value> =
@@ -115,7 +114,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
         out,
         "{} is {}: {}, {since}",
         paint_out(Style::Strong, &line(name, 200)),
-        told_state(report.status),
+        told_state(report.status, state.is_held()),
         plural(report.events, "event")
     )?;
     if let Some(parent) = &head.glance.parent {
@@ -137,12 +136,13 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
 }
 
 /// A state in plain words, with the word of the contract in it.
-fn told_state(status: Status) -> String {
+fn told_state(status: Status, held: bool) -> String {
     let words = match status {
         Status::Running => return paint_out(Style::Good, "running"),
         Status::AwaitingConfirmation => "awaiting_confirmation (a plan waits for a yes)",
         Status::Blocked => "blocked (waits for a release)",
         Status::Halted => "halted (stopped until a release)",
+        Status::Ended if held => "ended, and still halted: it must be released before it can be resumed",
         Status::Ended => return "ended".to_owned(),
     };
     paint_out(Style::Bad, words)

@@ -171,7 +171,7 @@ fn page(
         head.updated < *updated || (head.updated == *updated && head.session > *name)
     };
     all.retain(|head| {
-        state.is_none_or(|state| state == head.glance.status.into())
+        state.is_none_or(|state| is_in(state, head))
             && wanted.search.as_ref().is_none_or(|part| head.session.contains(part.as_str()))
             && after.is_none_or(|after| comes_after(head, after))
             && principal.may_touch(&head.session).is_ok()
@@ -180,6 +180,13 @@ fn page(
     all.truncate(most);
     let next = all.last().filter(|_| more).map(|last| format!("{}:{}", last.updated, last.session));
     Ok(SessionPage { sessions: all.into_iter().map(SessionLine::from).collect(), next })
+}
+
+/// Whether a session is in a state. One that was halted and then ended is in both: it still waits for a release.
+fn is_in(state: Standing, head: &Head) -> bool {
+    let still_halted =
+        state == Standing::Halted && head.glance.status == Status::Ended && head.glance.is_held();
+    still_halted || state == head.glance.status.into()
 }
 
 /// Where a page ended: the time of the last change, and the name.

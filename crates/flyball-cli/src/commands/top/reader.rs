@@ -135,7 +135,7 @@ impl Seen {
     fn new(head: Head, report: Option<Report>, question: Option<String>, last: Option<Last>) -> Self {
         let glance = &head.glance;
         let need = match glance.status {
-            status if flyball::waits(status) || question.is_some() => Need::Person,
+            _ if glance.needs_person() || question.is_some() => Need::Person,
             Status::Ended => Need::Nobody,
             _ if glance.warnings + glance.blocks > 0 => Need::Eye,
             _ => Need::Time,
