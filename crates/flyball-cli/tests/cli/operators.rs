@@ -357,3 +357,25 @@ fn a_stated_direction_decides_whether_a_number_is_progress() {
         assert_eq!(last["decision"], decision, "{better}: {last}");
     }
 }
+
+#[test]
+fn a_program_of_a_run_does_not_write_to_it_as_a_person() {
+    let dir = folder("operators-own-message");
+    let program = env!("CARGO_BIN_EXE_flyball");
+    let own = r#"{"type":"user.message","session":"SESSION","text":"go on"}"#;
+    let script = |session: &str| {
+        format!(
+            "echo '{}' | env -i {program} observe --store >> said 2>&1\n",
+            own.replace("SESSION", session)
+        )
+    };
+    std::fs::write(dir.join("say.sh"), script("own") + &script("own/branch.1") + &script("other")).unwrap();
+    let text = "{version: 1, name: own, nodes: [{name: say, kind: command, run: [sh, say.sh], next: done}]}";
+    std::fs::write(dir.join("workflow.yaml"), text).unwrap();
+    let run = run(&dir, &["run", "workflow.yaml", "--session", "own"]);
+    let said = std::fs::read_to_string(dir.join("said")).unwrap();
+    assert_eq!(said.matches("error[agent_speaks]").count(), 2, "{said}{}{}", run.out, run.err);
+    let sessions: Vec<Value> =
+        events(&dir, "user.message").iter().map(|event| event["session"].clone()).collect();
+    assert_eq!(sessions, ["other"]);
+}

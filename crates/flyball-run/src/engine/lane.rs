@@ -5,10 +5,10 @@
 //! and the decisions are the same as without the interruption.
 
 use super::book::{Book, Past};
-use super::person_messages::{PersonMessage, PersonMessages};
+use super::person_messages::{PersonMessage, PersonMessages, is_answer};
 use super::stop::Stop;
 use crate::fail::Failure;
-use flyball::{Decision, Event, Kind, Origin, Sessions, Status, Verdict, is_blank};
+use flyball::{Decision, Event, Kind, Sessions, Status, Verdict, is_blank};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -448,17 +448,6 @@ impl Lane {
         }
         self.decision = Some(past.decision.clone());
         self.watcher.event(past, live);
-    }
-}
-
-/// Whether an event that was sent to a session is a person's answer: nothing else is taken for one.
-fn is_answer(event: &Event) -> bool {
-    match &event.kind {
-        Kind::UserMessage { text, origin } => *origin == Origin::Human && !is_blank(text),
-        Kind::ConfirmationAnswered { text, value, .. } => {
-            value.is_some() || text.as_deref().is_some_and(|text| !is_blank(text))
-        }
-        _ => false,
     }
 }
 

@@ -100,6 +100,17 @@ impl PersonMessages {
     }
 }
 
+/// Whether an event that was sent to a session is a person's answer: nothing else is taken for one.
+pub(crate) fn is_answer(event: &Event) -> bool {
+    match &event.kind {
+        Kind::UserMessage { text, origin } => *origin == Origin::Human && !is_blank(text),
+        Kind::ConfirmationAnswered { text, value, .. } => {
+            value.is_some() || text.as_deref().is_some_and(|text| !is_blank(text))
+        }
+        _ => false,
+    }
+}
+
 /// Records in an answer which messages its prompt contained.
 pub(crate) fn record_delivered(answer: &mut Event, messages: &[PersonMessage]) {
     if !messages.is_empty() {

@@ -184,9 +184,9 @@ fn page(
 
 /// Whether a session is in a state. One that was halted and then ended is in both: it still waits for a release.
 fn is_in(state: Standing, head: &Head) -> bool {
-    let still_halted =
-        state == Standing::Halted && head.glance.status == Status::Ended && head.glance.is_held();
-    still_halted || state == head.glance.status.into()
+    let waits_for_release = matches!(state, Standing::Blocked | Standing::Halted);
+    let ended_held = head.glance.status == Status::Ended && head.glance.is_held();
+    (waits_for_release && ended_held) || state == head.glance.status.into()
 }
 
 /// Where a page ended: the time of the last change, and the name.

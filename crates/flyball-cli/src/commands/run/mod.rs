@@ -259,9 +259,11 @@ fn files(address: &Address, session: &str) -> Result<PathBuf, Failure> {
         Address::File(path) | Address::Project(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
         _ => std::env::current_dir()?.join(".flyball"),
     };
-    let safe: String = session
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
-        .collect();
-    Ok(std::path::absolute(base.join("runs").join(safe))?)
+    Ok(std::path::absolute(base.join("runs").join(folder_name(session)))?)
+}
+
+/// The name of the folder for the files of a run.
+pub(crate) fn folder_name(session: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    session.chars().map(safe).collect()
 }
