@@ -224,8 +224,8 @@ fn fields(need: &Need, id: &str) -> Markup {
                     @if guard != "human" {
                         button.main type="submit" formaction="/act/release" data-key="r" { "Release " (MORE) " more" }
                     }
-                    @if let Some(stop) = stops.first() {
-                        button.untrusted type="submit" formaction="/act/lift" data-key="l" { "Lift the stop (" (line(stop, 120)) ")" }
+                    @if !stops.is_empty() {
+                        button.untrusted type="submit" formaction="/act/lift" data-key="l" { "Lift the stop (" (line(&stops.join("; "), 200)) ")" }
                     }
                     button.grave type="submit" formaction="/act/stop" data-key="s" { "Stop" }
                 }
