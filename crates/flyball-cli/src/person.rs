@@ -7,6 +7,10 @@
 
 use crate::fail::Failure;
 use flyball_adapt::hook::Host;
+use flyball_journal::Address;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// How many processes are looked at, from this one upwards.
 const DEPTH: usize = 64;
@@ -39,10 +43,27 @@ pub(crate) fn speaks(session: &str) -> Result<(), Failure> {
     }
 }
 
-/// An error if a coding agent speaks in the session of its own hook.
+/// An error if a coding agent speaks in the session of its own hook, or a program of a run in the session of that run.
 pub(crate) fn speaks_in_its_own(session: &str) -> Result<(), Failure> {
     let who = started_by(|host| host.is_some_and(|host| host.owns(session)));
+    let who = who.or_else(|| started_by_run_of(session).then_some("a run of Flyball"));
     who.map_or(Ok(()), |who| Err(refused(who)))
+}
+
+/// Whether the run of a session has started this process: its mark is the folder of the run, named after the session.
+fn started_by_run_of(session: &str) -> bool {
+    let own = std::env::var_os(flyball_run::engine::RUN).map(OsString::into_vec);
+    let above = above(std::process::id()).filter_map(|environ| value(&environ, flyball_run::engine::RUN));
+    let runs: Vec<Vec<u8>> = own.into_iter().chain(above).collect();
+    // A branch is a session below the one of its run.
+    let ends = session.match_indices('/').map(|(at, _)| at).chain([session.len()]);
+    let names: Vec<String> =
+        ends.filter_map(|end| session.get(..end)).map(Address::run_folder_name).collect();
+    let is_of = |run: &[u8]| {
+        let folder = Path::new(OsStr::from_bytes(run)).file_name();
+        folder.is_some_and(|folder| names.iter().any(|name| folder == name.as_str()))
+    };
+    runs.iter().any(|run| is_of(run))
 }
 
 /// An error if any agent that is known speaks: who guards it is not for it to say.
@@ -71,9 +92,13 @@ fn started_by(concerns: impl Fn(Option<Host>) -> bool) -> Option<&'static str> {
 }
 
 fn has(environ: &[u8], variable: &str) -> bool {
-    environ
-        .split(|byte| *byte == 0)
-        .any(|entry| entry.strip_prefix(variable.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+    value(environ, variable).is_some()
+}
+
+/// The value of a variable in an environment.
+fn value(environ: &[u8], variable: &str) -> Option<Vec<u8>> {
+    let mut entries = environ.split(|byte| *byte == 0);
+    entries.find_map(|entry| Some(entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
 /// The environments with which a process and those above it were started, as far as they can be read.

@@ -56,11 +56,14 @@ pub(crate) fn print_next(
     store: &StoreArgs,
 ) -> std::io::Result<()> {
     for (at, command) in commands.iter().enumerate() {
-        // A run that was released must still be told to go on.
-        let then = at == 1 && command.starts_with("flyball resume ");
+        let release = |command: &String| command.starts_with("flyball release ");
+        let after_release = at > 0 && commands.get(at - 1).is_some_and(release);
         let word = if at == 0 {
             "Next:"
-        } else if then {
+        } else if after_release && release(command) {
+            " and:"
+        } else if after_release && command.starts_with("flyball resume ") {
+            // A released run continues only when it is resumed.
             "then:"
         } else {
             "  or:"

@@ -20,6 +20,8 @@ mod counts;
 mod formats;
 #[path = "cli/kit.rs"]
 mod kit;
+#[path = "cli/operators.rs"]
+mod operators;
 #[path = "cli/people.rs"]
 mod people;
 #[path = "cli/pty.rs"]

@@ -383,3 +383,59 @@ fn nothing_that_a_session_says_is_more_than_text() {
         }
     });
 }
+
+#[test]
+fn a_stop_is_lifted_with_a_button_that_names_who_stopped_it() {
+    let server = started("lift");
+    let (agent, person) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
+    let bob = server.key("bob", Role::Operator);
+    halted(&server, &agent, "s");
+    let stop = json!({"why": "wrong <branch>"});
+    let stopped = server.ask("POST", "/v1/sessions/s/stop", Some(&bob), Some(&stop.to_string()));
+    assert_eq!(stopped.0, 200, "{}", stopped.1);
+    server.event(&agent, &json!({"type": "session.ended", "session": "s"}));
+    let mut visitor = Visitor::new(&server);
+    visitor.enter(&person);
+    let page = visitor.get("/sessions/s").body;
+    markup::check(&page);
+    assert!(page.contains("/act/lift") && page.contains("/act/release"), "{page}");
+    assert!(page.contains("Lift the stop (stopped by bob: wrong &lt;branch&gt;)"), "{page}");
+    assert!(visitor.get("/").body.contains("1 session waits"), "it has ended, and still waits");
+    let (word, guard) = (field(&page, "word"), field(&page, "guard"));
+    let act = |what: &str, guard: &str, key: &str, why: &str| {
+        visitor.post(
+            &format!("/act/{what}"),
+            &[("word", word.as_str()), ("session", "s"), ("guard", guard), ("key", key), ("why", why)],
+        )
+    };
+    assert_eq!(act("lift", "", "k0", " ").status, 422, "a reason is needed");
+    let released = act("release", &guard, "k1", "it was the disk");
+    assert_eq!(released.header("location"), "/sessions/s?did=still_stopped", "{}", released.body);
+    for guard in ["", "human"] {
+        assert_eq!(act("release", guard, &format!("k2{guard}"), "more").status, 409, "{guard:?}");
+    }
+    assert_eq!(server.event(&agent, &request("s", 90))["decision"], "halt");
+    let page = visitor.get("/sessions/s").body;
+    assert!(page.contains("/act/lift") && !page.contains("/act/release"), "{page}");
+    let lifted = act("lift", "", "k3", "right branch");
+    assert_eq!(lifted.header("location"), "/sessions/s?did=lifted", "{}", lifted.body);
+    assert_eq!(act("lift", "", "k3", "right branch").header("location"), "/sessions/s?did=lifted");
+    assert!(visitor.get("/").body.contains("Nothing waits for a person."));
+}
+
+#[test]
+fn an_empty_answer_in_a_form_is_refused() {
+    let server = started("empty-answer");
+    let (agent, person) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
+    server.event(&agent, &json!({"type": "question.asked", "session": "asks", "text": "Which day?"}));
+    let mut visitor = Visitor::new(&server);
+    visitor.enter(&person);
+    let word = field(&visitor.get("/").body, "word");
+    for text in ["", "  ", "\u{200b}"] {
+        let said =
+            [("word", word.as_str()), ("session", "asks"), ("text", text), ("key", "k"), ("back", "inbox")];
+        let answer = visitor.post("/act/say", &said);
+        assert!(answer.status == 422 && answer.body.contains("empty_answer"), "{}", answer.body);
+    }
+    assert!(visitor.get("/").body.contains("1 session waits"), "the question waits as before");
+}

@@ -111,9 +111,14 @@ impl Address {
             }
             Address::Server(_) | Address::Memory => std::env::current_dir()?.join(".flyball"),
         };
+        std::path::absolute(base.join("runs").join(Address::run_folder_name(session)))
+    }
+
+    /// The name of the folder for the files of a run.
+    #[must_use]
+    pub fn run_folder_name(session: &str) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let name: String = session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-        std::path::absolute(base.join("runs").join(name))
+        session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
     }
 
     /// Whether there is something to open, for commands that only look.

@@ -354,7 +354,7 @@ pub enum Which {
     /// All of them.
     #[default]
     All,
-    /// Blocked or halted: a release is waited for.
+    /// Blocked or halted, also if it has ended since: it waits for a release.
     Blocked,
     /// A plan waits for a yes.
     Waiting,
@@ -368,7 +368,7 @@ impl Which {
     pub fn takes(self, head: &Head) -> bool {
         match self {
             Which::All => true,
-            Which::Blocked => matches!(head.glance.status, Status::Blocked | Status::Halted),
+            Which::Blocked => head.glance.is_held(),
             Which::Waiting => head.glance.status == Status::AwaitingConfirmation,
             Which::Struggling => {
                 head.glance.status == Status::Running && head.glance.warnings + head.glance.blocks > 0

@@ -334,7 +334,10 @@ impl Desk for Memory {
 
     fn prune(&self, before: u64, dry_run: bool) -> Result<Pruned> {
         let mut all = self.all();
-        let over = |head: &Head| head.glance.status == Status::Ended && head.updated < before;
+        let over = |head: &Head| {
+            let ended = head.glance.status == Status::Ended && !head.glance.is_held();
+            ended && head.updated < before
+        };
         let old = |kept: &Kept, record: &Record| {
             record.seq <= kept.head.snapshot && record.at.is_some_and(|at| at < before)
         };

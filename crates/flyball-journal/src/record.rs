@@ -30,6 +30,25 @@ pub struct Glance {
     pub parent: Option<String>,
 }
 
+impl Glance {
+    /// Whether the session waits for a release. A session that was halted and then ended still does: it stays halted
+    /// when it is resumed.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        match self.status {
+            Status::Blocked | Status::Halted => true,
+            Status::Ended => self.stopped_by.is_some(),
+            Status::Running | Status::AwaitingConfirmation => false,
+        }
+    }
+
+    /// Whether the session waits for a person: for a release or for an approval.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        self.is_held() || self.status == Status::AwaitingConfirmation
+    }
+}
+
 /// Where a session stands in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Head {

@@ -56,6 +56,7 @@ conformance!(
     a_label_comes_with_a_block_and_goes_with_a_release,
     pruning_never_resets_a_live_counter,
     pruning_takes_what_has_ended,
+    a_held_session_that_ended_still_waits_for_a_release,
     a_child_draws_on_its_parent_across_restarts,
     another_policy_goes_on_from_the_same_state,
     two_recorders_on_one_session_never_lose_or_double,

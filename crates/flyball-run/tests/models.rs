@@ -3,6 +3,7 @@
 mod kit;
 
 use flyball::Kind;
+use flyball_model_server::{Behaviour, Repeat, Script, Server};
 use flyball_run::engine::{End, Stop};
 use kit::Place;
 
@@ -170,4 +171,74 @@ nodes:
   - {name: sort, kind: route, rules: [{when: \"event.output == 'I know my limits'\", to: done}], otherwise: failed}
 ";
     assert_eq!(place.run(text), End::Done);
+}
+
+/// A loop that ends as soon as its model is told about rounding.
+const TOLD: &str = "
+workspace: work
+providers:
+  main:
+    kind: script
+    rules: [{when: {contains: fix the rounding, round: 1}, reply: {text: I see, calls: [{tool: write, args: {path: ok, content: ok}}]}}]
+    otherwise: I did nothing
+signals: [{name: diff, after: work}]
+nodes:
+  - {name: work, kind: agent, provider: main, prompt: make it work, tools: [write], next: test}
+  - {name: test, kind: command, run: test -e ok, rerun: true, on_success: done, on_failure: work}
+";
+
+fn message(text: &str, origin: flyball::Origin) -> Kind {
+    Kind::UserMessage { text: text.to_owned(), origin }
+}
+
+#[test]
+fn an_answer_to_a_stalled_loop_is_in_the_next_prompt() {
+    let place = Place::new().answering(&["fix the rounding"]);
+    assert_eq!(place.run(TOLD), End::Done);
+    assert_eq!(place.file("work/ok"), "ok");
+}
+
+#[test]
+fn only_words_of_a_person_release_a_stalled_loop() {
+    let place = Place::new();
+    assert!(matches!(place.run(TOLD), End::Stopped(Stop::Halted(_))));
+    for (text, origin) in [
+        ("", flyball::Origin::Human),
+        (" \u{200b}\n", flyball::Origin::Human),
+        ("fix the rounding", flyball::Origin::Agent),
+        ("fix the rounding", flyball::Origin::Schedule),
+    ] {
+        place.send(TOLD, message(text, origin));
+        assert!(matches!(place.run(TOLD), End::Stopped(Stop::Halted(_))), "{text:?} {origin:?}");
+        assert!(!place.types("s").contains(&"human.released".to_owned()), "{text:?} {origin:?}");
+    }
+    place.send(TOLD, message("fix the rounding", flyball::Origin::Human));
+    assert_eq!(place.run(TOLD), End::Done);
+}
+
+#[test]
+fn models_over_http_get_the_words_of_a_person_once() {
+    for (kind, path) in [("openai", "/v1"), ("anthropic", "")] {
+        let script = Script { repeat: Repeat::Last, ..Script::new([Behaviour::text("I did nothing")]) };
+        let server = Server::start(script).unwrap();
+        let provider = format!("{{kind: {kind}, model: m, base_url: '{}{path}'}}", server.url());
+        let text = format!(
+            "workspace: work\nproviders: {{main: {provider}}}\nsignals: [{{name: diff, after: work}}]\nnodes:\n  \
+             - {{name: work, kind: agent, provider: main, prompt: make it work, next: test}}\n  \
+             - {{name: test, kind: command, run: test -e ok, rerun: true, on_success: done, on_failure: work}}\n"
+        );
+        let place = Place::new();
+        assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))), "{kind}");
+        let before = server.requests().len();
+        place.says(&text, "fix the rounding");
+        assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))), "{kind}: it stalls again");
+        // A run that is resumed once more does not repeat what was delivered.
+        assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))), "{kind}");
+        let bodies: Vec<String> = server.requests().iter().map(|request| request.body.to_string()).collect();
+        let with_words: Vec<usize> =
+            bodies.iter().map(|body| body.matches("fix the rounding").count()).collect();
+        assert!(bodies.len() > before, "{kind}: {before}");
+        assert_eq!(with_words.iter().sum::<usize>(), 1, "{kind}: {with_words:?}");
+        assert_eq!(with_words[before], 1, "{kind}: in the first prompt after it: {with_words:?}");
+    }
 }

@@ -11,6 +11,7 @@ use crate::who::{Principal, Role, digest, random};
 use axum::http::StatusCode;
 use flyball::Decision;
 use flyball_journal::{If, Note};
+use flyball_view::words::line;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -38,7 +39,9 @@ pub(crate) enum Act {
         /// How many more.
         n: Option<u64>,
     },
-    /// Stops it until somebody releases it.
+    /// Lifts the stops by people. Nothing else lifts them.
+    LiftStop,
+    /// Stops it until a person lifts the stop.
     Stop,
     /// Says something: a message of a person, which is never an approval.
     Say {
@@ -54,6 +57,7 @@ impl Act {
             Act::Approve { .. } => "approve",
             Act::Deny => "deny",
             Act::Release { .. } => "release",
+            Act::LiftStop => "lift_stop",
             Act::Stop => "stop",
             Act::Say { .. } => "say",
         }
@@ -86,7 +90,10 @@ pub(crate) async fn act(
     principal.may_touch(session)?;
     let entry = Entry::by(principal).doing(act.name()).inside(session, why);
     let open = audit::begin(office, entry).await?;
-    let came = perform(office, principal, session, act, why, key).await;
+    let came = match (&act, why.is_none_or(flyball::is_blank)) {
+        (Act::Release { .. } | Act::LiftStop | Act::Stop, true) => Err(reason_missing()),
+        _ => perform(office, principal, session, act, why, key).await,
+    };
     audit::end(office, open, &came).await;
     came
 }
@@ -109,8 +116,19 @@ async fn perform(
             };
             json!({"type": "human.released", "guard": guard, "mode": mode, "n": n})
         }
+        Act::LiftStop => {
+            require_stop(office, session, key).await?;
+            json!({"type": "human.released", "guard": "human"})
+        }
         Act::Stop => json!({"type": "human.stopped"}),
-        Act::Say { text } => json!({"type": "user.message", "text": text}),
+        Act::Say { text } => {
+            if flyball::is_blank(&text) {
+                let what = "the message is empty, and an empty message answers nothing";
+                let advice = "write what the session should do";
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "empty_answer", what, advice));
+            }
+            json!({"type": "user.message", "text": text})
+        }
     };
     if let Some(fields) = event.as_object_mut() {
         fields.insert("session".to_owned(), json!(session));
@@ -211,19 +229,53 @@ async fn approval(
         .await
 }
 
-/// The guard that holds a session.
+/// The refusal of an act that needs a reason and has none.
+pub(crate) fn reason_missing() -> Problem {
+    let advice = "say why: whoever reads the record later wants to know";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "reason_missing", "the reason (`why`) is empty", advice)
+}
+
+/// The guard that holds a session. A person's stop is never lifted by a release that does not name it.
 async fn holder(office: &Shared, session: &str) -> Result<String, Problem> {
     let session = session.to_owned();
     office
         .look(move |office| {
             let (state, _) = office.session(&session)?;
-            let held = state.standing().stopped_by.map(|(guard, _)| guard.to_owned());
-            held.ok_or_else(|| {
-                let what = "nothing holds this session back; there is nothing to release";
-                Problem::new(StatusCode::CONFLICT, "nothing_held", what, "look at the session again")
-            })
+            if let Some(hold) = state.guard_hold() {
+                return Ok(hold.guard.to_owned());
+            }
+            if let Some(stop) = state.operator_stops().next() {
+                let what = format!(
+                    "the session is {}; releasing a guard does not lift a person's stop",
+                    line(&stop.message, 300)
+                );
+                let advice = "to lift the stop, release the guard `human`, with a reason";
+                return Err(Problem::new(StatusCode::CONFLICT, "stopped_by_person", what, advice));
+            }
+            Err(nothing_held())
         })
         .await
+}
+
+/// Refuses to lift a stop where there is none. A request that comes again gets its stored answer.
+async fn require_stop(office: &Shared, session: &str, key: Option<&str>) -> Result<(), Problem> {
+    let (session, key) = (session.to_owned(), key.map(str::to_owned));
+    office
+        .look(move |office| {
+            if let Some(key) = &key
+                && office.desk().find(&session, key)?.is_some()
+            {
+                return Ok(());
+            }
+            let (state, _) = office.session(&session)?;
+            if state.operator_stops().next().is_some() { Ok(()) } else { Err(nothing_held()) }
+        })
+        .await
+}
+
+fn nothing_held() -> Problem {
+    let what = "nothing holds this session back; there is nothing to release";
+    Problem::new(StatusCode::CONFLICT, "nothing_held", what, "look at the session again")
 }
 
 /// Refuses whoever is no person. The routes say so too; here it is said once more, where it is done.

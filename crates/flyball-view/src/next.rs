@@ -18,22 +18,30 @@ pub fn next(
 ) -> Result<Vec<String>, StoreError> {
     let name = typed(session);
     let resume = run_of(desk, session)?.map(|run| format!("flyball resume {}", typed(&run.session)));
+    let explain = format!("flyball explain {name}");
     Ok(match state.status() {
         Status::AwaitingConfirmation => answers(&name, plan, desk.now()?),
-        Status::Blocked | Status::Halted => {
-            let guard = state.standing().stopped_by.map(|(guard, _)| format!(" --guard {}", typed(guard)));
-            let release = format!("flyball release {name}{} --why \"…\"", guard.unwrap_or_default());
-            let explain = format!("flyball explain {name}");
-            [Some(release), resume, Some(explain)].into_iter().flatten().collect()
-        }
+        Status::Blocked | Status::Halted => releases(&name, state).chain(resume).chain([explain]).collect(),
         Status::Running => {
             let asks = question(desk, session, state.seq())?;
             let first = asks.map(|_| format!("flyball send {name} \"…\"")).or(resume);
-            let others = [format!("flyball explain {name}"), format!("flyball stop {name} --why \"…\"")];
+            let others = [explain, format!("flyball stop {name} --why \"…\"")];
             first.into_iter().chain(others).collect()
         }
-        Status::Ended => vec![format!("flyball explain {name}")],
+        // A halt outlives the end of the session: it holds when the session is resumed.
+        Status::Ended => releases(&name, state).chain([explain]).collect(),
     })
+}
+
+/// The releases that the session needs: one for the guard that holds it, one for a person's stop.
+fn releases(name: &str, state: &State) -> impl Iterator<Item = String> {
+    let guard = state.guard_hold().map(|hold| hold.guard);
+    let stop = state.operator_stops().next().map(|_| "human");
+    let guards = [guard, stop].into_iter().flatten().map(typed);
+    guards
+        .map(|guard| format!("flyball release {name} --guard {guard} --why \"…\""))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// How the plan that waits can be answered.

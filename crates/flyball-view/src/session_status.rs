@@ -63,18 +63,6 @@ impl SessionStatus {
             SessionStatus::Ended => "ended",
         }
     }
-
-    /// Whether the session is waiting for a person: an approval, an answer or a release.
-    #[must_use]
-    pub const fn needs_person(self) -> bool {
-        matches!(
-            self,
-            SessionStatus::AwaitingConfirmation
-                | SessionStatus::AwaitingAnswer
-                | SessionStatus::Blocked
-                | SessionStatus::Halted
-        )
-    }
 }
 
 /// A session's status with what belongs to it.
@@ -82,6 +70,8 @@ impl SessionStatus {
 pub struct SessionActivity {
     /// What it is doing.
     pub status: SessionStatus,
+    /// It has ended while it was halted or blocked: it needs a release before it can be resumed.
+    pub is_held: bool,
     /// How long it has been idle, if it is.
     pub idle_ms: Option<u64>,
     /// The question that has not been answered, if there is one.
@@ -90,18 +80,33 @@ pub struct SessionActivity {
 
 impl SessionActivity {
     fn of(status: SessionStatus) -> Self {
-        SessionActivity { status, idle_ms: None, question: None }
+        SessionActivity { status, is_held: false, idle_ms: None, question: None }
+    }
+
+    /// Whether the session is waiting for a person: an approval, an answer or a release.
+    #[must_use]
+    pub const fn needs_person(&self) -> bool {
+        self.is_held
+            || matches!(
+                self.status,
+                SessionStatus::AwaitingConfirmation
+                    | SessionStatus::AwaitingAnswer
+                    | SessionStatus::Blocked
+                    | SessionStatus::Halted
+            )
     }
 
     /// As the store has it, without time and leases; for sessions that are known to wait for a person.
-    pub(crate) fn stored(status: Status) -> Self {
-        SessionActivity::of(match status {
+    pub(crate) fn stored(head: &Head) -> Self {
+        let status = match head.glance.status {
             Status::Running => SessionStatus::Running,
             Status::AwaitingConfirmation => SessionStatus::AwaitingConfirmation,
             Status::Blocked => SessionStatus::Blocked,
             Status::Halted => SessionStatus::Halted,
             Status::Ended => SessionStatus::Ended,
-        })
+        };
+        let is_held = status == SessionStatus::Ended && head.glance.is_held();
+        SessionActivity { is_held, ..SessionActivity::of(status) }
     }
 
     /// The status for a table or a label: `running`, `idle 13m`, `lost`.
@@ -110,6 +115,7 @@ impl SessionActivity {
         match (self.idle_ms, self.status) {
             (Some(ms), status) => format!("{} {}", status.as_str(), crate::words::brief(ms)),
             (None, SessionStatus::AwaitingConfirmation) => "awaiting approval".to_owned(),
+            (None, SessionStatus::Ended) if self.is_held => "ended, still held".to_owned(),
             (None, SessionStatus::AwaitingAnswer) => "awaiting answer".to_owned(),
             (None, status) => status.as_str().to_owned(),
         }
@@ -167,7 +173,7 @@ impl<'a> ActivityReader<'a> {
     pub fn activity(&self, head: &Head) -> Result<SessionActivity, StoreError> {
         match head.glance.status {
             Status::Running => self.running(head),
-            status => Ok(SessionActivity::stored(status)),
+            _ => Ok(SessionActivity::stored(head)),
         }
     }
 
@@ -192,7 +198,7 @@ impl<'a> ActivityReader<'a> {
             && let Some(question) = question(self.desk, &head.session, head.seq)?
         {
             let status = SessionStatus::AwaitingAnswer;
-            return Ok(SessionActivity { status, idle_ms: None, question: Some(question) });
+            return Ok(SessionActivity { question: Some(question), ..SessionActivity::of(status) });
         }
         let idle_ms = self.now.saturating_sub(head.updated);
         Ok(match runner {

@@ -49,11 +49,8 @@ impl Whereabouts {
     /// The same as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
-        let below: Vec<Value> = self
-            .below
-            .iter()
-            .map(|head| as_json(head, &SessionActivity::stored(head.glance.status)))
-            .collect();
+        let below: Vec<Value> =
+            self.below.iter().map(|head| as_json(head, &SessionActivity::stored(head))).collect();
         json!({"session": self.run.session, "file": self.run.file, "question": self.question, "below": below})
     }
 }
@@ -145,7 +142,8 @@ fn below(desk: &dyn Desk, session: &str) -> Result<Vec<Head>, StoreError> {
     for which in [Which::Blocked, Which::Waiting] {
         let all = desk.heads(which, WAITING)?;
         let inside = |name: &str| name.strip_prefix(session).is_some_and(|rest| rest.starts_with('/'));
-        found.extend(all.into_iter().filter(|head| {
+        // A branch that has ended keeps nobody from continuing.
+        found.extend(all.into_iter().filter(|head| head.glance.status != Status::Ended).filter(|head| {
             head.glance.parent.as_deref().is_some_and(|parent| parent == session || inside(parent))
         }));
     }

@@ -20,6 +20,7 @@
 //! ```
 
 mod answers;
+mod blank;
 pub mod confirm;
 mod decision;
 mod error;
@@ -45,6 +46,7 @@ mod tally;
 mod verdict;
 mod window;
 
+pub use blank::is_blank;
 pub use decision::{
     BudgetUse, Decision, Effect, Evidence, HaltReason, Natural, Severity, Status, Trip, Verdict,
 };
@@ -58,7 +60,7 @@ pub use governor::step;
 pub use guards::{Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
-pub use report::{LoopReport, Report, Standing, Waiting};
+pub use report::{GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting};
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicySource, Session, Sessions};
 pub use state::State;

@@ -14,7 +14,7 @@ use crate::window::cut;
 use serde_json::Value;
 
 /// The name under which a release lifts a person's stop.
-const STOP_GUARD: &str = "human";
+pub(crate) const STOP_GUARD: &str = "human";
 
 /// Checks what an event carries before anything is counted.
 pub(crate) fn accept(event: &Event) -> Result<(), Error> {

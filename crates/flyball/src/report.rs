@@ -2,9 +2,10 @@
 
 use crate::confirm::Phase;
 use crate::decision::{HaltReason, Status};
+use crate::lifecycle::STOP_GUARD;
 use crate::policy::{Counters, Guards, Mode, Policy};
 use crate::reasons::{Ending, ending};
-use crate::state::State;
+use crate::state::{Latch, State};
 use crate::tally::ToolUse;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -116,6 +117,24 @@ pub struct Standing<'a> {
     pub labelled: bool,
 }
 
+/// A person's stop that still holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorStop<'a> {
+    /// Who stopped the session, and why: `stopped by anna: wrong branch`.
+    pub message: Cow<'a, str>,
+    /// The number of the event that stopped it.
+    pub seq: u64,
+}
+
+/// A guard's halt or block that still holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardHold<'a> {
+    /// The guard that a release names.
+    pub guard: &'a str,
+    /// What it found.
+    pub message: &'a str,
+}
+
 /// What stopped a session.
 struct StopCause<'a> {
     guard: &'a str,
@@ -129,6 +148,31 @@ impl State {
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         self.watch.confirmation.waiting()
+    }
+
+    /// The stops by people that still hold, oldest first. Only a release that names the guard `human` lifts them.
+    pub fn operator_stops(&self) -> impl Iterator<Item = OperatorStop<'_>> {
+        let latched = self.halted.as_ref().filter(|latch| latch.guard == STOP_GUARD);
+        let latched =
+            latched.map(|latch| OperatorStop { message: Cow::Borrowed(&latch.message), seq: latch.seq });
+        let listed = self.stops.iter();
+        let listed = listed.map(|stop| OperatorStop { message: Cow::Owned(stop.message()), seq: stop.seq });
+        latched.into_iter().chain(listed)
+    }
+
+    /// The halt or block by a guard that still holds; what a release without a guard would lift.
+    #[must_use]
+    pub fn guard_hold(&self) -> Option<GuardHold<'_>> {
+        let by_guard = |latch: &&Latch| latch.guard != STOP_GUARD;
+        let latch =
+            self.halted.as_ref().filter(by_guard).or_else(|| self.blocked.as_ref().filter(by_guard))?;
+        Some(GuardHold { guard: &latch.guard, message: &latch.message })
+    }
+
+    /// Whether a release is needed before the session may continue, also after it has ended.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_halted() || self.blocked.is_some()
     }
 
     /// Why the session is stopped, if it is: a person's stop first, then a halt, then a block.

@@ -42,7 +42,7 @@ impl Watcher for Count {
 struct Nobody;
 
 impl Asker for Nobody {
-    fn ask(&self, _session: &str, _question: &str) -> Option<String> {
+    fn ask(&self, _session: &str, _question: &str, _about: Option<&flyball::Decision>) -> Option<String> {
         None
     }
 }

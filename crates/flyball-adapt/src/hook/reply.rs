@@ -180,7 +180,9 @@ fn halt(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Rep
     let trip = strictest.and_then(|decision| decision.trips.iter().find(|trip| trip.halt_reason.is_some()));
     let above = trip.and_then(|trip| trip.scope.get("session"));
     let session = above.unwrap_or(&call.session);
-    let command = format!("flyball release {session} --why TEXT{}", outcome.store);
+    // Only a release that names it lifts a person's stop.
+    let stop = if trip.is_some_and(|trip| trip.guard == "human") { " --guard human" } else { "" };
+    let command = format!("flyball release {session}{stop} --why TEXT{}", outcome.store);
     let why = trip.map(|trip| format!(" ({})", trip.message)).unwrap_or_default();
     let told = strictest.map(feedback).filter(|told| !told.is_empty());
     let told = told.unwrap_or_else(|| "The session is halted until a person releases it.".to_owned());

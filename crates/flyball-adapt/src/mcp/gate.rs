@@ -319,9 +319,10 @@ fn identity(call: &ToolCall) -> Fingerprint {
 fn refused(id: &str, decision: &Decision) -> Act {
     let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
     let text = decision.feedback.clone().unwrap_or(why);
+    let stop = if decision.trips.iter().any(|trip| trip.guard == "human") { " --guard human" } else { "" };
     let text = match decision.decision {
         Verdict::Halt => format!(
-            "[flyball] {text} The session is halted; a person can let it go on with: flyball release {} --why 'REASON'",
+            "[flyball] {text} The session is halted; a person can let it go on with: flyball release {}{stop} --why 'REASON'",
             quoted(&decision.session)
         ),
         _ => format!("[flyball] {text}"),

@@ -158,7 +158,7 @@ impl Watch {
             steps.extend(new_steps(asked, new, keep, chain));
             let status = self.submit(branch, steps, &mut wrong)?;
             // What was just decided is fresh; only who stands still, or was not asked, is looked up.
-            let fine = status.is_some_and(|status| !stands_still(status)) && parent.is_none();
+            let fine = status.is_some_and(|status| !may_be_held(status)) && parent.is_none();
             if !fine && let Some(text) = self.stopped(&branch.session, parent.as_deref())? {
                 return Ok(Outcome::Stop { session: branch.session.clone(), text });
             }
@@ -275,13 +275,15 @@ impl Watch {
                 Err(Refusal::Event(_)) => None,
             };
             let Some((state, _)) = found else { continue };
-            if !stands_still(state.status()) {
+            // A halt outlives the end of the session.
+            if !state.is_held() {
                 continue;
             }
+            let stop = if state.operator_stops().next().is_some() { " --guard human" } else { "" };
             let (guard, why) = state.standing().stopped_by.unwrap_or(("human", "it was stopped".into()));
             return Ok(Some(format!(
                 "{MARK} This session was halted by the guard '{guard}': {why}. The model was not asked. A person can \
-                 let it go on with: flyball release {} --why 'REASON'{}",
+                 let it go on with: flyball release {}{stop} --why 'REASON'{}",
                 quoted(name),
                 self.setting.store_flag
             )));
@@ -310,9 +312,9 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', r"'\''"))
 }
 
-/// Whether a person is waited for.
-const fn stands_still(status: Status) -> bool {
-    matches!(status, Status::Halted | Status::Blocked)
+/// Whether the session may wait for a release; one that has ended may, too.
+const fn may_be_held(status: Status) -> bool {
+    matches!(status, Status::Halted | Status::Blocked | Status::Ended)
 }
 
 fn lost() -> StoreError {

@@ -130,7 +130,7 @@ impl Mode {
 pub(crate) struct Release {
     /// The session.
     pub(crate) session: String,
-    /// The guard to release; without it, the one that stopped the session.
+    /// The guard to release; without it, the one that holds the session. `human` lifts a person's stop.
     #[arg(long, value_name = "GUARD")]
     pub(crate) guard: Option<String>,
     /// What the release does.

@@ -3,10 +3,11 @@
 //! Each becomes an event, is decided and recorded as any other, and is told back in plain words with the next command.
 
 use super::word::{Word, has};
-use crate::args::{Release, Reply, Send, Stop};
+use crate::args::{Release, Reply, Send, Stop, StoreArgs};
 use crate::fail::{Exit, Failure};
 use crate::person;
-use crate::words::{line, plural};
+use crate::telling::whole;
+use crate::words::{line, plural, typed};
 use flyball::{Decision, Status, Verdict};
 use serde_json::{Value, json};
 
@@ -68,6 +69,10 @@ fn settled(word: &Word<'_>, decision: &Decision) -> Vec<String> {
 /// `flyball send`.
 pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
     person::speaks(&args.session)?;
+    if flyball::is_blank(&args.text) {
+        let what = "the message is empty, and an empty message answers nothing";
+        return Err(Failure::new("empty_answer", "", what, "write what the session should do"));
+    }
     let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
     if word.plan.is_some() {
         let decision = word.submit(json!({"type": "confirmation.answered", "text": args.text}))?;
@@ -82,13 +87,14 @@ pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
 
 /// `flyball stop`.
 pub(crate) fn stop(args: &Stop) -> Result<Exit, Failure> {
+    require_reason(&args.why)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
     let before = word.state.status();
     let decision = word.submit(json!({"type": "human.stopped", "why": args.why}))?;
     let first = if before == Status::Halted {
         "It was halted before; your stop is recorded beside it."
     } else {
-        "Stopped: whatever the session asks for is answered with halt until somebody releases it."
+        "Stopped: every request of the session is answered with halt until a person lifts the stop."
     };
     word.tell(&decision, &[first.to_owned()])?;
     // A stop that stands is what was asked for.
@@ -98,15 +104,20 @@ pub(crate) fn stop(args: &Stop) -> Result<Exit, Failure> {
 /// `flyball release`.
 pub(crate) fn release(args: &Release) -> Result<Exit, Failure> {
     person::speaks(&args.session)?;
+    require_reason(&args.why)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
-    let latched = word.state.standing().stopped_by.map(|(guard, _)| guard.to_owned());
-    let Some(guard) = args.guard.clone().or(latched) else {
-        return word.nothing("Nothing holds this session back; there is nothing to release.");
+    let hold = word.state.guard_hold().map(|hold| hold.guard.to_owned());
+    let guard = match (args.guard.clone().or(hold), stop_message(&word)) {
+        (Some(guard), _) if guard == "human" => return lift_stop(&mut word, &args.why),
+        (Some(guard), _) => guard,
+        (None, Some(stop)) => return Err(stopped_by_person(&args.session, &stop, &args.who.store)),
+        (None, None) => {
+            return word.nothing("Nothing holds this session back; there is nothing to release.");
+        }
     };
     let event = json!({"type": "human.released", "guard": guard, "mode": args.mode.as_str(), "n": args.n, "why": args.why});
     let granted = args.n.unwrap_or(word.policy.releases.grant).clamp(1, 1000);
     let lets = match args.mode {
-        _ if guard == "human" => "the stop is lifted".to_owned(),
         crate::args::Mode::Grant => format!("{granted} more, then it trips again"),
         crate::args::Mode::Reset => "it counts from the beginning".to_owned(),
         crate::args::Mode::Keep => "nothing it has counted is forgotten".to_owned(),
@@ -114,15 +125,64 @@ pub(crate) fn release(args: &Release) -> Result<Exit, Failure> {
     released(&mut word, event, &guard, &lets)
 }
 
+/// The first stop by a person that still holds, in words.
+fn stop_message(word: &Word<'_>) -> Option<String> {
+    word.state.operator_stops().next().map(|stop| line(&stop.message, 300))
+}
+
+/// A release without a guard never lifts a person's stop.
+fn stopped_by_person(session: &str, stop: &str, store: &StoreArgs) -> Failure {
+    let what = format!(
+        "session '{}' is {stop}; releasing a guard does not lift a person's stop",
+        line(session, 200)
+    );
+    let command = whole(&format!("flyball release {} --guard human --why \"…\"", typed(session)), store);
+    Failure::new("stopped_by_person", "", what, format!("to lift the stop: {command}"))
+}
+
+/// An act that lets a session continue, or stops it, is recorded with a reason.
+fn require_reason(why: &str) -> Result<(), Failure> {
+    if !flyball::is_blank(why) {
+        return Ok(());
+    }
+    let advice = "say why with --why TEXT, for whoever reads the record later";
+    Err(Failure::new("reason_missing", "", "the reason is empty", advice))
+}
+
+/// `flyball release --guard human`: lifts the stops by people, and says whose they were.
+fn lift_stop(word: &mut Word<'_>, why: &str) -> Result<Exit, Failure> {
+    let stops: Vec<String> = word.state.operator_stops().map(|stop| line(&stop.message, 300)).collect();
+    if stops.is_empty() {
+        return word.nothing("No person has stopped this session; nothing was changed.");
+    }
+    let decision = word.submit(json!({"type": "human.released", "guard": "human", "why": why}))?;
+    if let Some(stop) = stop_message(word) {
+        return word.tell(&decision, &[format!("Not lifted: the session is still {stop}.")]);
+    }
+    let mut means: Vec<String> =
+        stops.iter().map(|stop| format!("Lifted: the session was {stop}.")).collect();
+    means.push(continues(word));
+    word.tell(&decision, &means)
+}
+
+/// Whether the session may continue after a release, and if not, why.
+fn continues(word: &Word<'_>) -> String {
+    match (word.state.guard_hold(), word.state.status()) {
+        (Some(hold), _) => format!("It is still held by {}: {}", hold.guard, line(hold.message, 200)),
+        (None, Status::Ended) => "The session has ended; it may continue when it is resumed.".to_owned(),
+        (None, _) => "The session may continue.".to_owned(),
+    }
+}
+
 /// `flyball unlabel`.
 pub(crate) fn unlabel(args: &Stop) -> Result<Exit, Failure> {
     person::speaks(&args.session)?;
+    require_reason(&args.why)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
-    let latched = word.state.standing();
-    let (true, Some((guard, _))) = (latched.labelled, latched.stopped_by) else {
+    let hold = word.state.guard_hold().map(|hold| hold.guard.to_owned());
+    let (true, Some(guard)) = (word.state.standing().labelled, hold) else {
         return word.nothing("There is no label to take off in this session; nothing was changed.");
     };
-    let guard = guard.to_owned();
     let lets = format!("{} more, then it trips again", word.policy.releases.grant);
     let event = json!({"type": "human.released", "why": args.why, "label": "removed"});
     released(&mut word, event, &guard, &lets)
@@ -130,7 +190,7 @@ pub(crate) fn unlabel(args: &Stop) -> Result<Exit, Failure> {
 
 /// Submits a release, and says what it has changed.
 fn released(word: &mut Word<'_>, event: Value, guard: &str, lets: &str) -> Result<Exit, Failure> {
-    let stood = flyball::waits(word.state.status());
+    let stood = word.state.is_held();
     let decision = word.submit(event)?;
     let mut means = Vec::new();
     if decision.decision >= Verdict::Block {
@@ -145,10 +205,13 @@ fn released(word: &mut Word<'_>, event: Value, guard: &str, lets: &str) -> Resul
     if has(&decision, "label.removed") {
         means.push("The label that called a person is off.".to_owned());
     }
-    means.push(match word.state.standing().stopped_by {
-        Some((other, message)) => format!("It still stands still: {other}: {}", line(&message, 200)),
-        None if stood => "The session may go on.".to_owned(),
-        None => "It was not standing still; this counts when the guard trips next.".to_owned(),
+    means.push(match (stop_message(word), word.state.guard_hold()) {
+        (Some(stop), _) => {
+            format!("The session is still {stop}. Releasing a guard does not lift a person's stop.")
+        }
+        (None, Some(hold)) => format!("It is still held by {}: {}", hold.guard, line(hold.message, 200)),
+        (None, None) if stood => "The session may go on.".to_owned(),
+        (None, None) => "It was not standing still; this counts when the guard trips next.".to_owned(),
     });
     word.tell(&decision, &means)
 }

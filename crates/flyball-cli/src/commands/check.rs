@@ -10,6 +10,7 @@ use flyball::Preset;
 use flyball::graph::{Bound, Bounds, Limits, Loop, bounds, loops};
 use flyball::policy::{Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve};
 use flyball_journal::Door;
+use flyball_run::workflow::spec::Signal;
 use flyball_run::workflow::{Node, Plan};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     });
     let file = args.file.display().to_string();
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
+    warnings.extend(plan.iter().flat_map(|plan| without_direction(plan, &file)));
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
@@ -85,6 +87,26 @@ fn without_helper(plan: &Plan, resolved: &Resolved, file: &str) -> Option<Warnin
         what: format!("`on_stall: {word}` without `{key}`: a loop that stalls is halted"),
         help: format!("write `{key}:` at the top of the workflow"),
     })
+}
+
+/// Signals that yield a number, of which nobody has said whether it should rise or fall.
+fn without_direction(plan: &Plan, file: &str) -> Vec<Warning> {
+    let unstated = plan.signals.iter().enumerate().filter(|(_, signal)| signal.lacks_direction());
+    let warning = |(at, signal): (usize, &Signal)| {
+        let name = line(&signal.name, 60);
+        Warning {
+            code: "workflow_signal_direction",
+            severity: Severity::Warning,
+            path: format!("signals.{at}.better"),
+            origin: Origin::Workflow { name: file.to_owned() },
+            place: plan.signal_places.get(at).copied().flatten(),
+            what: format!(
+                "signal '{name}' yields a number without a direction: every change counts as progress"
+            ),
+            help: "write `better: up` if higher is better, or `better: down` if lower is better".to_owned(),
+        }
+    };
+    unstated.map(warning).collect()
 }
 
 fn nodes_json(plan: &Plan) -> Value {

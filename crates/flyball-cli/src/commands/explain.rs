@@ -15,7 +15,7 @@ use crate::store;
 use crate::story::{self, Story};
 use crate::telling::{Plan, next, print_next};
 use crate::words::{plural, typed};
-use flyball::{Decision, Preset, Report, Sessions, Status, Trip, Verdict};
+use flyball::{Decision, Preset, Report, Sessions, Trip, Verdict};
 use flyball_journal::{Desk, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,7 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
         commands.push(format!("flyball status {}", typed(name)));
         print_next(&mut out, &commands, &args.store)?;
     }
-    let still = matches!(state.status(), Status::Blocked | Status::Halted);
-    Ok(if still || case.stopped() { Exit::Stopped } else { Exit::Done })
+    Ok(if state.is_held() || case.stopped() { Exit::Stopped } else { Exit::Done })
 }
 
 fn from_file(args: &Explain) -> Result<Exit, Failure> {

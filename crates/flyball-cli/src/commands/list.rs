@@ -56,7 +56,7 @@ pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
     if sessions.len() == args.limit {
         writeln!(out, "Only the {} that changed last are shown; more with --limit.", sessions.len())?;
     }
-    let needs_person = |listed: &&Listed| listed.activity.status.needs_person();
+    let needs_person = |listed: &&Listed| listed.activity.needs_person();
     let first = sessions.iter().find(needs_person).or(sessions.first());
     let first = first.map_or_else(|| "SESSION".to_owned(), |listed| typed(&listed.head.session));
     print_next(&mut out, &[format!("flyball status {first}")], &args.store)?;

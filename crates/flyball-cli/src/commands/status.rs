@@ -35,7 +35,7 @@ fn all(args: &Arguments) -> Result<Exit, Failure> {
     let sessions = list::sessions(desk.as_ref(), &[Which::All], COUNTED)?;
     let statuses: Vec<SessionStatus> = sessions.iter().map(|listed| listed.activity.status).collect();
     let counts = counts(&statuses);
-    let needs_person = |listed: &&Listed| listed.activity.status.needs_person();
+    let needs_person = |listed: &&Listed| listed.activity.needs_person();
     let waiting: Vec<&Listed> = sessions.iter().filter(needs_person).take(SHOWN).collect();
     let mut out = std::io::stdout().lock();
     if args.who.json {
@@ -147,6 +147,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
 fn told_state(activity: &SessionActivity) -> String {
     let means = match activity.status {
         SessionStatus::Running => return paint_out(Style::Good, "running"),
+        SessionStatus::Ended if activity.is_held => "release it before it can be resumed",
         SessionStatus::Idle | SessionStatus::Ended => return activity.label(),
         SessionStatus::Lost => "the process that ran it is gone; resume it to continue",
         SessionStatus::AwaitingConfirmation => "a plan is awaiting approval",

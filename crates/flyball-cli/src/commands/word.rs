@@ -97,7 +97,7 @@ impl<'a> Word<'a> {
         }
         Ok(match decision.decision {
             Verdict::Block | Verdict::Halt => Exit::Stopped,
-            _ if flyball::waits(decision.state) => Exit::Waits,
+            _ if flyball::waits(decision.state) || self.state.is_held() => Exit::Waits,
             _ => Exit::Done,
         })
     }
@@ -155,11 +155,16 @@ impl<'a> Word<'a> {
         Ok(super::run::go_on(session, &who.store, &who.policy, who.json)?.unwrap_or(exit))
     }
 
-    /// What to say when a halted session did not even listen.
+    /// The explanation if a session did not accept an answer because it is halted.
     pub(super) fn halted(&self, decision: &Decision) -> Option<Vec<String>> {
         let halted = decision.decision == Verdict::Halt;
-        halted
-            .then(|| vec!["The session is halted, so the answer was not taken. Release it first.".to_owned()])
+        let stop = self.state.operator_stops().next().map(|stop| stop.message.into_owned());
+        halted.then(|| match stop {
+            Some(stop) => vec![format!("The session is {}; the answer was not accepted.", line(&stop, 300))],
+            None => {
+                vec!["The session is halted, so the answer was not accepted. Release it first.".to_owned()]
+            }
+        })
     }
 }
 

@@ -345,7 +345,13 @@ fn stop_holds_until_a_release() {
     let call = r#"{"type":"tool.requested","session":"busy","call":"x","tool":"bash","args":{}}"#;
     assert_eq!(store.event(call)["decision"], "halt");
     waiting(&store, "busy", None);
-    told(&store, &["release", "busy", "--why", "right after all"], 0, &["the stop is lifted", "may go on"]);
+    assert_eq!(store.run(&["release", "busy", "--why", "right after all"]).code, 1, "it must be named");
+    told(
+        &store,
+        &["release", "busy", "--guard", "human", "--why", "right after all"],
+        0,
+        &["Lifted: the session was stopped by anna: wrong branch", "may continue"],
+    );
     let again = store.json(&["stop", "busy", "--why", "no"]);
     assert_eq!((&again["decision"], &again["state"]), (&json!("halt"), &json!("halted")));
 }

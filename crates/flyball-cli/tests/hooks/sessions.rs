@@ -275,3 +275,41 @@ fn tempdir() -> std::path::PathBuf {
     std::fs::create_dir_all(&path).unwrap();
     path
 }
+
+#[test]
+fn a_halt_outlives_the_end_of_the_session() {
+    for host in [Host::ClaudeCode, Host::Codex, Host::Gemini, Host::Goose] {
+        let folder = installed(host, "halted-ended");
+        let mut agent = Agent::new(host, &folder);
+        agent.hear(&agent.voice.start("startup"));
+        halted(&mut agent);
+        let (at, session) = (host.as_str(), agent.session());
+        let (_, mut end) = agent.voice.start("x");
+        end[if host == Host::Goose { "event" } else { "hook_event_name" }] = json!("SessionEnd");
+        agent.hear(&("SessionEnd", end));
+        let list = kit::flyball(&folder, &["list", "--blocked", "--json"], b"", &[]);
+        assert!(list.out.contains(&format!("\"{session}\"")), "{at}: {}", list.out);
+        // The host may resume with or without an event of its own.
+        assert!(call(&mut agent, &json!({"command": "pwd"})).stopped(), "{at}");
+        agent.hear(&agent.voice.start("resume"));
+        assert!(call(&mut agent, &json!({"command": "pwd"})).stopped(), "{at}");
+        let told = kit::flyball(&folder, &["release", &session, "--why", "looked at it"], b"", &[]);
+        assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+        assert!(!call(&mut agent, &json!({"command": "pwd"})).stopped(), "{at}");
+    }
+}
+
+#[test]
+fn a_person_who_stopped_a_session_is_named_with_the_command_that_lifts_the_stop() {
+    let folder = installed(Host::ClaudeCode, "stopped");
+    let mut agent = Agent::new(Host::ClaudeCode, &folder);
+    call(&mut agent, &ls());
+    let session = agent.session();
+    let stop = ["stop", session.as_str(), "--by", "bob", "--why", "wrong branch"];
+    assert_eq!(kit::flyball(&folder, &stop, b"", &[]).code, 0);
+    let heard = call(&mut agent, &json!({"command": "pwd"}));
+    assert!(heard.stopped());
+    let said = format!("{}{}", heard.out, heard.err);
+    let command = format!("flyball release {session} --guard human --why");
+    assert!(said.contains(&command) && said.contains("stopped by bob: wrong branch"), "{said}");
+}

@@ -302,3 +302,72 @@ fn the_command_makes_a_key_that_a_script_can_take() {
     let key = key.strip_suffix('\n').unwrap();
     assert_eq!(server.event(key, &call("s", 0))["decision"], "allow");
 }
+
+#[test]
+fn a_stop_is_lifted_only_by_an_act_that_names_it() {
+    let server = Server::start(&folder("lift"), &["--no-socket"]);
+    let (agent, anna, bob) = (
+        server.key("bot", Role::Agent),
+        server.key("anna", Role::Operator),
+        server.key("bob", Role::Operator),
+    );
+    looping(&server, &agent, "s");
+    let post = |key: &str, route: &str, body: Value| {
+        server.json("POST", &format!("/v1/sessions/s/{route}"), key, Some(&body))
+    };
+    assert_eq!(post(&bob, "stop", json!({"why": "wrong branch"})).0, 200);
+    for why in ["", "  ", "\u{200b}"] {
+        for (route, body) in [
+            ("releases", json!({"why": why})),
+            ("releases", json!({"guard": "human", "why": why})),
+            ("stop", json!({"why": why})),
+        ] {
+            let (status, told) = post(&anna, route, body);
+            assert_eq!((status, &told["error"]["code"]), (422, &json!("reason_missing")), "{told}");
+        }
+    }
+    // Without a guard the halt of the guard is released; the stop stays, and the decision says so.
+    let (status, decision) = post(&anna, "releases", json!({"why": "it was the disk"}));
+    assert_eq!((status, &decision["state"]), (200, &json!("halted")), "{decision}");
+    let said = decision["trips"][0]["message"].as_str().unwrap();
+    assert!(said.contains("still stopped by bob: wrong branch"), "{said}");
+    let (status, told) = post(&anna, "releases", json!({"why": "again"}));
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("stopped_by_person")), "{told}");
+    assert!(told["error"]["what"].as_str().unwrap().contains("stopped by bob: wrong branch"), "{told}");
+    assert_eq!(server.event(&agent, &call("s", 90))["decision"], "halt");
+    let (status, lifted) = post(&anna, "releases", json!({"guard": "human", "why": "right branch"}));
+    assert_eq!((status, &lifted["state"]), (200, &json!("running")), "{lifted}");
+    let said = lifted["effects"][0]["text"].as_str().unwrap();
+    assert!(said.contains("bob") && said.contains("wrong branch") && said.contains("anna"), "{said}");
+    let (status, told) = post(&anna, "releases", json!({"guard": "human", "why": "again"}));
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("nothing_held")), "{told}");
+    let (_, log) = server.json("GET", "/v1/audit", &anna, None);
+    assert!(log.to_string().contains("lift_stop"), "{log}");
+}
+
+#[test]
+fn a_halted_session_that_ended_stays_in_the_inbox_until_released() {
+    let server = Server::start(&folder("ended"), &["--no-socket"]);
+    let (agent, anna) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
+    looping(&server, &agent, "s");
+    server.event(&agent, &json!({"type": "session.ended", "session": "s"}));
+    let names = |path: &str, list: &str| -> Vec<String> {
+        let (status, found) = server.json("GET", path, &anna, None);
+        assert_eq!(status, 200, "{found}");
+        found[list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["session"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names("/v1/inbox", "waiting"), ["s"]);
+    assert_eq!(names("/v1/sessions?state=halted", "sessions"), ["s"]);
+    assert_eq!(server.event(&agent, &call("s", 90))["decision"], "halt");
+    let (status, _) = server.json("POST", "/v1/sessions/s/releases", &anna, Some(&json!({"why": "looked"})));
+    assert_eq!(status, 200);
+    assert!(names("/v1/inbox", "waiting").is_empty());
+    server.event(&agent, &json!({"type": "session.started", "session": "s"}));
+    let other = json!({"type": "tool.requested", "session": "s", "call": "x", "tool": "bash", "args": {"command": "pwd"}});
+    assert_eq!(server.event(&agent, &other)["decision"], "allow");
+}

@@ -37,9 +37,9 @@ const RETRY: &str = concat!(
     clock!(),
     " WHERE key = $1 AND state = 'dead'"
 );
-/// Sessions that are held are left: their epoch must not start again under a worker's feet.
+/// Sessions with a lease are left: their epoch must not start again under a worker's feet.
 const ENDED: &str = concat!(
-    "SELECT session FROM flyball_sessions WHERE status = $1 AND updated < $2 AND lease_until <= ",
+    "SELECT session FROM flyball_sessions WHERE status = $1 AND stopped_by IS NULL AND updated < $2 AND lease_until <= ",
     clock!(),
     " ORDER BY session FOR UPDATE"
 );
@@ -63,7 +63,9 @@ const OLD_ERRANDS: &str = "DELETE FROM flyball_outbox WHERE state = 'done' AND a
 pub(super) fn heads(link: &Link, which: Which, number: usize) -> Result<Vec<Head>> {
     let sql = match which {
         Which::All => heads_where!("true"),
-        Which::Blocked => heads_where!("s.status IN ('blocked', 'halted')"),
+        Which::Blocked => heads_where!(
+            "(s.status IN ('blocked', 'halted') OR s.status = 'ended' AND s.stopped_by IS NOT NULL)"
+        ),
         Which::Waiting => heads_where!("s.status = 'awaiting_confirmation'"),
         Which::Struggling => heads_where!("s.status = 'running' AND s.warnings + s.blocks > 0"),
     };

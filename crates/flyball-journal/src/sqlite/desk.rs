@@ -17,7 +17,7 @@ fn most(limit: usize) -> i64 {
 pub(super) fn heads(sql: &Connection, which: Which, limit: usize) -> Outcome<Vec<Head>> {
     let wanted = match which {
         Which::All => "1",
-        Which::Blocked => "status IN ('blocked', 'halted')",
+        Which::Blocked => "(status IN ('blocked', 'halted') OR status = 'ended' AND stopped_by IS NOT NULL)",
         Which::Waiting => "status = 'awaiting_confirmation'",
         Which::Struggling => "status = 'running' AND warnings + blocks > 0",
     };
@@ -45,8 +45,8 @@ pub(super) fn retry(sql: &Connection, key: &str) -> Outcome<bool> {
     Ok(sql.execute(update, [key])? == 1)
 }
 
-/// The sessions that are over and old.
-const OVER: &str = "status = 'ended' AND updated < ?1";
+/// The sessions that are over and old. One that still waits for a release stays: pruning it would lift its halt.
+const OVER: &str = "status = 'ended' AND stopped_by IS NULL AND updated < ?1";
 /// The events that may go: those that are covered. The newest one stays; its number is where the next is counted from.
 const OLD: &str = "pos < (SELECT max(pos) FROM flyball_events)
      AND seq <= coalesce((SELECT c.seq FROM temp.covered c WHERE c.no = flyball_events.no), 0)";

@@ -208,3 +208,42 @@ pub(crate) fn lists_show_who_is_blocked_waiting_and_struggling(place: &dyn Place
     assert!(head.glance.stopped_by.unwrap().starts_with("visits: "));
     assert_eq!(head.glance.blocks, 2, "{:?}", Verdict::Block);
 }
+
+pub(crate) fn a_held_session_that_ended_still_waits_for_a_release(place: &dyn Place) {
+    blocked(place, "blocked");
+    submit(place, r#"{"type":"user.message","session":"stopped","at":1000,"text":"begin"}"#);
+    submit(
+        place,
+        r#"{"type":"human.stopped","session":"stopped","at":1001,"by":"bob","why":"wrong branch"}"#,
+    );
+    submit(place, r#"{"type":"user.message","session":"fine","at":1000,"text":"begin"}"#);
+    for session in ["blocked", "stopped", "fine"] {
+        let ended = format!(r#"{{"type":"session.ended","session":"{session}","at":4000}}"#);
+        assert_eq!(submit(place, &ended).state, Status::Ended);
+    }
+    let held = || -> Vec<String> {
+        let heads = place.open().heads(Which::Blocked, 10).unwrap();
+        let mut names: Vec<String> = heads.into_iter().map(|head| head.session).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(held(), ["blocked", "stopped"]);
+    assert!(place.open().heads(Which::Blocked, 10).unwrap().iter().all(|head| Which::Blocked.takes(head)));
+    assert_eq!(place.open().prune(100_000, true).unwrap().sessions, 1);
+    assert_eq!(place.open().prune(100_000, false).unwrap().sessions, 1);
+    assert!(place.open().load("fine").unwrap().is_none());
+    assert_eq!(held(), ["blocked", "stopped"], "pruning lifts no halt");
+    let release = |session: &str, guard: &str| {
+        submit(
+            place,
+            &format!(
+                r#"{{"type":"human.released","session":"{session}","at":5000,"guard":"{guard}","by":"ann","why":"looked"}}"#
+            ),
+        )
+    };
+    release("blocked", "visits");
+    release("stopped", "visits");
+    assert_eq!(held(), ["stopped"], "the release of a guard leaves a person's stop");
+    release("stopped", "human");
+    assert!(held().is_empty());
+}

@@ -6,10 +6,11 @@ mod sessions;
 mod shelf;
 
 pub(crate) use desk::{
-    a_dead_errand_can_be_tried_again, a_label_comes_with_a_block_and_goes_with_a_release,
-    a_plan_that_waits_has_exactly_one_row, a_row_is_replaced_by_the_next_plan,
-    an_errand_is_claimed_by_one_and_settled_once, lists_show_who_is_blocked_waiting_and_struggling,
-    pruning_never_resets_a_live_counter, pruning_takes_what_has_ended,
+    a_dead_errand_can_be_tried_again, a_held_session_that_ended_still_waits_for_a_release,
+    a_label_comes_with_a_block_and_goes_with_a_release, a_plan_that_waits_has_exactly_one_row,
+    a_row_is_replaced_by_the_next_plan, an_errand_is_claimed_by_one_and_settled_once,
+    lists_show_who_is_blocked_waiting_and_struggling, pruning_never_resets_a_live_counter,
+    pruning_takes_what_has_ended,
 };
 pub(crate) use engine::{
     a_lease_fences_by_epoch, a_stale_change_is_refused_and_changes_nothing,

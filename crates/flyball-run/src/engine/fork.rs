@@ -176,6 +176,7 @@ impl Walk {
         let before = self.vars.clone();
         for one in &came {
             self.vars.merge(&before, &one.walk.vars);
+            self.lane.messages.merge(&one.walk.lane.messages);
             for (name, talk) in &one.walk.talks {
                 if self.talks.get(name) != Some(talk) {
                     self.talks.insert(name.clone(), talk.clone());

@@ -5,9 +5,10 @@
 //! and the decisions are the same as without the interruption.
 
 use super::book::{Book, Past};
+use super::person_messages::{PersonMessage, PersonMessages, is_answer};
 use super::stop::Stop;
 use crate::fail::Failure;
-use flyball::{Decision, Event, Kind, Sessions, Status, Verdict};
+use flyball::{Decision, Event, Kind, Sessions, Status, Verdict, is_blank};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,8 +32,9 @@ pub trait Watcher: Send + Sync {
 
 /// Who answers when a person is asked while the run goes on.
 pub trait Asker: Send + Sync {
-    /// The answer; nothing if nobody is there, and the run must wait.
-    fn ask(&self, session: &str, question: &str) -> Option<String>;
+    /// The answer; nothing if nobody is there, and the run must wait. `about` is the decision that made the question
+    /// necessary: its evidence is shown before the question. An answer without a visible character is not one.
+    fn ask(&self, session: &str, question: &str, about: Option<&Decision>) -> Option<String>;
 }
 
 /// How many events are looked ahead to at most before they are stored.
@@ -59,12 +61,16 @@ pub struct Lane {
     ours_left: usize,
     /// What people sent and nobody has read yet.
     mail: VecDeque<Past>,
+    /// Messages from people that the next prompt of an agent contains.
+    pub(super) messages: PersonMessages,
     /// Events of our own so far.
     count: u64,
     /// The session went on from a history, and nothing has happened since.
     resumed: bool,
     /// A person's release that came after the last refusal.
     released: bool,
+    /// The last release left the session halted: it was for a guard, and a person has stopped the session.
+    still_halted: bool,
     /// Events that were looked ahead to, and are not stored yet.
     ahead: Ahead,
     /// Time at work so far.
@@ -85,8 +91,10 @@ impl Lane {
             ours_left: history.iter().filter(|past| is_ours(&past.event)).count(),
             history,
             mail: VecDeque::new(),
+            messages: PersonMessages::default(),
             count: 0,
             released: false,
+            still_halted: false,
             ahead: Ahead::default(),
             active_ms: 0,
             last_at: None,
@@ -262,18 +270,26 @@ impl Lane {
         Ok(())
     }
 
-    /// What a person sent next, with its decision.
+    /// What a person sent next, with its decision. `about` is the decision that made the question necessary.
     ///
     /// # Errors
     /// [`Stop::Asks`] if nobody has sent anything yet.
-    pub fn listen(&mut self, question: &str, asker: &dyn Asker) -> Result<Past, Stop> {
+    pub fn listen(
+        &mut self,
+        question: &str,
+        about: Option<&Decision>,
+        asker: &dyn Asker,
+    ) -> Result<Past, Stop> {
         self.collect_mail();
-        if let Some(past) = self.mail.pop_front() {
-            return Ok(past);
+        while let Some(past) = self.mail.pop_front() {
+            // What the history shows as accepted was an answer then; from here on only a person's words are.
+            if !self.is_live() || is_answer(&past.event) {
+                self.messages.withdraw(&past);
+                return Ok(past);
+            }
         }
-        let Some(text) = asker.ask(&self.session, question) else {
-            return Err(Stop::Asks(question.to_owned()));
-        };
+        let answer = asker.ask(&self.session, question, about).filter(|text| !is_blank(text));
+        let Some(text) = answer else { return Err(Stop::Asks(question.to_owned())) };
         let waits =
             self.decision.as_ref().map(|decision| decision.state) == Some(Status::AwaitingConfirmation);
         let kind = if waits {
@@ -326,17 +342,28 @@ impl Lane {
         found.then_some(&next.event)
     }
 
-    /// Whether a release has come since the last refusal.
+    /// Whether the walk may continue after a release of its own that left the session halted: a person has lifted the
+    /// stop since, or the history shows that it continued.
+    pub(super) fn released_since(&mut self) -> bool {
+        self.was_released() || !self.is_live()
+    }
+
+    /// Whether a release has come since the last refusal that lets the walk continue. In the history it continued after
+    /// every release.
     fn was_released(&mut self) -> bool {
         self.collect_mail();
-        std::mem::take(&mut self.released)
+        std::mem::take(&mut self.released) && !(self.is_live() && self.still_halted)
     }
 
     /// Whether a person has said or released something since the last event of our own: worth another try.
     pub(crate) fn encouraged(&mut self) -> bool {
         self.collect_mail();
-        let heard = self.mail.pop_front().is_some();
-        let released = std::mem::take(&mut self.released);
+        let message = self.mail.pop_front();
+        if let Some(message) = message.as_ref().and_then(PersonMessage::of) {
+            self.messages.add(message);
+        }
+        let heard = message.is_some_and(|past| !self.is_live() || is_answer(&past.event));
+        let released = self.was_released();
         if heard || released {
             self.look_again();
         }
@@ -349,11 +376,43 @@ impl Lane {
             let Some(past) = self.history.pop_front() else { return };
             self.seen(&past, false);
             match &past.event.kind {
-                Kind::HumanReleased { .. } => self.released = true,
+                Kind::HumanReleased { .. } => {
+                    if let Some(message) = PersonMessage::of(&past) {
+                        self.messages.add(message);
+                    }
+                    self.released = true;
+                    self.still_halted = past.decision.state == Status::Halted;
+                }
                 Kind::UserMessage { .. } | Kind::ConfirmationAnswered { .. } => self.mail.push_back(past),
                 _ => {}
             }
         }
+    }
+
+    /// The messages from people that the next prompt contains: all that no agent has received, or, while the run is
+    /// replayed, those that the prompt contained then.
+    pub(crate) fn for_prompt(&mut self) -> Vec<PersonMessage> {
+        self.collect_mail();
+        let sent: Vec<PersonMessage> = self.mail.iter().filter_map(PersonMessage::of).collect();
+        sent.into_iter().for_each(|message| self.messages.add(message));
+        if self.is_live() {
+            return self.messages.waiting().to_vec();
+        }
+        let answer = |past: &&Past| matches!(past.event.kind, Kind::AssistantMessage { .. });
+        let next = self.history.iter().filter(|past| is_ours(&past.event)).find(answer);
+        next.map(|past| self.messages.in_prompt_of(&past.event)).unwrap_or_default()
+    }
+
+    /// Takes note of the messages that the prompt behind an answer contained: nobody else takes them for an answer.
+    pub(crate) fn delivered(&mut self, answer: &Event) {
+        let contained = self.messages.in_prompt_of(answer);
+        self.mail.retain(|past| PersonMessage::of(past).is_none_or(|message| !contained.contains(&message)));
+        self.messages.note_delivered(answer);
+    }
+
+    /// The text of the messages from people that no agent has received yet.
+    pub(crate) fn undelivered_text(&self) -> Option<String> {
+        self.messages.text()
     }
 
     /// The next event of our own in the history. It must be of the same kind.

@@ -1,9 +1,10 @@
 //! A loop that has stalled: what the policy's `on_stall` does about it before a person is needed.
 
+use super::person_messages::PersonMessage;
 use super::stop::Stop;
 use super::walk::Walk;
 use flyball::policy::OnStall;
-use flyball::{Decision, Event, Kind, Severity, Trip};
+use flyball::{Decision, Event, Kind, Severity, Status, Trip};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ impl Walk {
                 self.release(&trip, "spawn_reviewer")?;
                 self.call_reviewer(&trip)
             }
-            OnStall::SwitchToInteractive if self.ask_for_advice(&trip)? => {
+            OnStall::SwitchToInteractive if self.ask_for_advice(&trip, decision)? => {
                 self.release(&trip, "switch_to_interactive")
             }
             _ => Err(stop),
@@ -54,12 +55,16 @@ impl Walk {
         Ok(())
     }
 
-    /// A person at the terminal, or one who has sent something since, says how to go on: `{{advice}}` in templates.
-    fn ask_for_advice(&mut self, trip: &Trip) -> Result<bool, Stop> {
+    /// Asks a person at the terminal, or takes what one has sent since. The next prompt contains the answer; templates
+    /// have it as `{{advice}}`.
+    fn ask_for_advice(&mut self, trip: &Trip, decision: &Decision) -> Result<bool, Stop> {
         let asker = Arc::clone(&self.world.asker);
         let question = format!("The loop has stalled: {}. What should be done differently?", trip.message);
-        match self.lane.listen(&question, asker.as_ref()) {
+        match self.lane.listen(&question, Some(decision), asker.as_ref()) {
             Ok(past) => {
+                if let Some(message) = PersonMessage::of(&past) {
+                    self.lane.messages.add(message);
+                }
                 let Kind::UserMessage { text, .. } = past.event.kind else { return Ok(false) };
                 self.vars.set("advice", json!(text));
                 Ok(true)
@@ -79,7 +84,12 @@ impl Walk {
             by: Some(format!("policy: on_stall {by}")),
             why: Some("the policy says what to do when a loop stalls".to_owned()),
         };
-        self.lane.record(Event::new("", kind)).map(drop)
+        let past = self.lane.record(Event::new("", kind))?;
+        // A person may have stopped the session as well: that is not the policy's to lift.
+        if past.decision.state == Status::Halted && !self.lane.released_since() {
+            return Err(Stop::Halted(Box::new(past.decision)));
+        }
+        Ok(())
     }
 }
 

@@ -96,7 +96,9 @@ impl Turn<'_> {
             ("FLYBALL_VISIT", self.visit().to_string()),
             ("FLYBALL_TURN", self.number().to_string()),
         ];
-        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let advice = self.walk.vars.get("advice").and_then(Value::as_str);
+        let advice = advice.map(|text| ("FLYBALL_ADVICE", text.to_owned()));
+        about.into_iter().chain(advice).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// What is left of its time.
@@ -202,6 +204,9 @@ impl Walk {
             return Ok(Outcome::failure(why));
         }
         *self.turns.entry(node.name.clone()).or_insert(0) += 1;
+        if let Some(text) = self.lane.undelivered_text() {
+            self.vars.set("advice", json!(text));
+        }
         let begun = Instant::now();
         let until = self.time_for(node).map(|time| begun + time);
         let mut waited = Duration::ZERO;
@@ -383,6 +388,7 @@ impl Walk {
         walk.turns.clone_from(&self.turns);
         walk.before.clone_from(&self.turns);
         walk.talks.clone_from(&self.talks);
+        walk.lane.messages.clone_from(&self.lane.messages);
         Ok(walk)
     }
 

@@ -3,11 +3,12 @@
 
 use super::agent_tools;
 use super::model::{self, Answer};
-use crate::engine::{Outcome, Status, Stop, Turn};
+use crate::engine::{Outcome, PersonMessage, Status, Stop, Turn};
 use crate::gates::TASK_COMPLETE;
 use crate::provider::{Message, Request, ToolSpec};
 use crate::workflow::spec::Agent;
 use flyball::{Kind, Verdict};
+use serde_json::json;
 
 /// The most answers in one turn, unless the file says otherwise.
 const ROUNDS: u64 = 50;
@@ -17,24 +18,46 @@ pub(super) fn run(turn: &mut Turn<'_>, agent: &Agent) -> Result<Outcome, Stop> {
     let mut talk =
         if agent.remember { turn.walk.talks.remove(&turn.node.name).unwrap_or_default() } else { Vec::new() };
     let from = talk.len();
-    talk.push(Message::user(prompt(turn, &agent.prompt)));
-    let outcome = rounds(turn, agent, &mut talk, from)?;
+    let system = agent.system.as_deref().unwrap_or_default();
+    let (text, messages) = prompt(turn, &agent.prompt, system);
+    talk.push(Message::user(text));
+    let outcome = rounds(turn, agent, &mut talk, from, messages)?;
     if agent.remember {
         turn.walk.talks.insert(turn.node.name.clone(), talk);
     }
     Ok(outcome)
 }
 
-/// The instructions, with what the model may still do.
-pub(super) fn prompt(turn: &Turn<'_>, template: &str) -> String {
-    let words = turn.walk.vars.fill(template);
-    match turn.walk.allowance(&turn.node.name) {
-        Some(allowance) => format!("{words}\n\n{allowance}"),
-        None => words,
+/// The instructions, with what people wrote since the last prompt and what the model may still do. Also gives the
+/// messages from people that they contain. A message is not repeated below a template that contains `{{advice}}`.
+pub(super) fn prompt(turn: &mut Turn<'_>, template: &str, system: &str) -> (String, Vec<PersonMessage>) {
+    let messages = turn.walk.lane.for_prompt();
+    if let Some(text) = turn.walk.lane.undelivered_text() {
+        turn.walk.vars.set("advice", json!(text));
     }
+    let mut parts = vec![turn.walk.vars.fill(template)];
+    if ![template, system].into_iter().any(uses_advice) {
+        parts.extend(messages.iter().map(PersonMessage::paragraph));
+    }
+    parts.extend(turn.walk.allowance(&turn.node.name));
+    (parts.join("\n\n"), messages)
 }
 
-fn rounds(turn: &mut Turn<'_>, agent: &Agent, talk: &mut Vec<Message>, from: usize) -> Result<Outcome, Stop> {
+/// Whether a template has a place for what people wrote.
+fn uses_advice(template: &str) -> bool {
+    template
+        .split("{{")
+        .skip(1)
+        .any(|rest| rest.split("}}").next().is_some_and(|name| name.trim() == "advice"))
+}
+
+fn rounds(
+    turn: &mut Turn<'_>,
+    agent: &Agent,
+    talk: &mut Vec<Message>,
+    from: usize,
+    mut messages: Vec<PersonMessage>,
+) -> Result<Outcome, Stop> {
     let provider = turn.walk.provider.clone().unwrap_or_else(|| agent.provider.clone());
     let signal = agent.completion.clone().unwrap_or_else(|| TASK_COMPLETE.to_owned());
     let mut failed_before = false;
@@ -43,11 +66,19 @@ fn rounds(turn: &mut Turn<'_>, agent: &Agent, talk: &mut Vec<Message>, from: usi
             // The turn is over in the history: what it gave is there.
             return Ok(Outcome::success(""));
         }
+        // What a person wrote while the turn went on is in the next request.
+        for message in turn.walk.lane.for_prompt() {
+            if !messages.contains(&message) {
+                talk.push(Message::user(message.paragraph()));
+                messages.push(message);
+            }
+        }
         let request = request(turn, agent, talk, from);
-        let answer = match model::ask(turn, &provider, &request)? {
+        let answer = match model::ask(turn, &provider, &request, &messages)? {
             Ok(answer) => answer,
             Err(words) => return Ok(Outcome::failure(words)),
         };
+        messages.clear();
         talk.push(answer.message());
         if let Some(words) = invalid(turn, agent, &answer)? {
             failed_before = true;

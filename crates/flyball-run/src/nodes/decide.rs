@@ -3,7 +3,7 @@
 use super::agent::prompt;
 use super::model;
 use super::talk;
-use crate::engine::{Outcome, Status, Stop, Turn};
+use crate::engine::{Outcome, PersonMessage, Status, Stop, Turn};
 use crate::provider::{Message, Request};
 use crate::workflow::spec::Decide;
 use flyball::Kind;
@@ -34,7 +34,8 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
     if ways.is_empty() {
         return Ok(Outcome::failure("every way is closed").with_status(Status::Unclear));
     }
-    let mut talk = vec![Message::user(question(turn, decide, &ways))];
+    let (question, mut messages) = question(turn, decide, &ways);
+    let mut talk = vec![Message::user(question)];
     let provider = turn.walk.provider.clone().unwrap_or_else(|| decide.provider.clone());
     let mut failed_before = false;
     for asked in 0..=RE_ASKS {
@@ -48,7 +49,7 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
             deadline: turn.left(),
             ..Request::default()
         };
-        let answer = match model::ask(turn, &provider, &request)? {
+        let answer = match model::ask(turn, &provider, &request, &std::mem::take(&mut messages))? {
             Ok(answer) => answer,
             Err(words) => return Ok(Outcome::failure(words)),
         };
@@ -86,13 +87,14 @@ fn settled(turn: &mut Turn<'_>, failed_before: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-fn question(turn: &Turn<'_>, decide: &Decide, ways: &[String]) -> String {
-    let words =
-        prompt(turn, decide.prompt.as_deref().unwrap_or("Decide where the work goes on.\n\n{{last}}"));
-    format!(
+fn question(turn: &mut Turn<'_>, decide: &Decide, ways: &[String]) -> (String, Vec<PersonMessage>) {
+    let template = decide.prompt.as_deref().unwrap_or("Decide where the work goes on.\n\n{{last}}");
+    let (words, messages) = prompt(turn, template, "");
+    let question = format!(
         "{words}\n\nAnswer with JSON alone: {{\"decision\": one of {}, \"confidence\": 0 to 1, \"reasoning\": \"…\"}}",
         ways.join(", ")
-    )
+    );
+    (question, messages)
 }
 
 /// Reads an answer: the name of a way, also as `advance_to_X`, `jump_to_X`, or `require_approval`.

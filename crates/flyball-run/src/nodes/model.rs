@@ -1,6 +1,6 @@
 //! Asking a model, and keeping what it answered.
 
-use crate::engine::{Stop, Turn};
+use crate::engine::{PersonMessage, Stop, Turn, record_delivered};
 use crate::fail::Failure;
 use crate::provider::{Call, Code, MalformedCall, Message, Progress, Reply, Request, Stop as Ended};
 use flyball::Kind;
@@ -23,13 +23,15 @@ impl Answer {
     }
 }
 
-/// Asks, or takes the answer from the history. A failure of the provider is given back in words.
+/// Asks, or takes the answer from the history. A failure of the provider is given back in words. `messages` are those
+/// from people that the request contains.
 pub(super) fn ask(
     turn: &mut Turn<'_>,
     provider: &str,
     request: &Request,
+    messages: &[PersonMessage],
 ) -> Result<Result<Answer, String>, Stop> {
-    put(turn, provider, request, true)
+    put(turn, provider, request, messages, true)
 }
 
 /// The same for a question about somebody's words: its answer is not the last word of the node, however often it comes.
@@ -38,13 +40,14 @@ pub(super) fn ask_aside(
     provider: &str,
     request: &Request,
 ) -> Result<Result<Answer, String>, Stop> {
-    put(turn, provider, request, false)
+    put(turn, provider, request, &[], false)
 }
 
 fn put(
     turn: &mut Turn<'_>,
     provider: &str,
     request: &Request,
+    messages: &[PersonMessage],
     counts: bool,
 ) -> Result<Result<Answer, String>, Stop> {
     let mut told = 0;
@@ -79,7 +82,9 @@ fn put(
     let kept =
         json!({"calls": reply.calls, "malformed": malformed, "stop": reply.stop, "model": reply.model});
     event.extra.insert("reply".to_owned(), kept);
+    record_delivered(&mut event, messages);
     let past = turn.walk.tell(event)?;
+    turn.walk.lane.delivered(&past.event);
     Ok(Ok(stored(&past.event)))
 }
 

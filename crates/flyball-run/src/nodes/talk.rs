@@ -22,7 +22,8 @@ pub(super) fn listen(turn: &mut Turn<'_>, question: &str) -> Result<String, Stop
 pub(super) fn hear(turn: &mut Turn<'_>, question: &str) -> Result<Past, Stop> {
     let asker = Arc::clone(&turn.walk.world.asker);
     let began = Instant::now();
-    let heard = turn.walk.lane.listen(question, asker.as_ref());
+    let about = turn.walk.lane.decision().cloned();
+    let heard = turn.walk.lane.listen(question, about.as_ref(), asker.as_ref());
     turn.waited(began.elapsed());
     heard
 }

@@ -17,7 +17,7 @@ pub use schema::json_schema;
 pub(crate) use tools::declared;
 
 use flyball::graph::Workflow;
-use flyball::policy::Layer;
+use flyball::policy::{Layer, Place};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub struct Plan {
     pub gates: crate::gates::GatesConfig,
     /// How progress is measured.
     pub signals: Vec<spec::Signal>,
+    /// Where each signal is written in the file.
+    pub signal_places: Vec<Option<Place>>,
     /// What is done about each class of risk, as written.
     pub risk: Option<Value>,
     /// Where its tools and commands work.

@@ -5,7 +5,7 @@ use super::spec::Signal;
 use super::{Plan, check, join_of};
 use crate::fail::Failure;
 use flyball::graph::Workflow;
-use flyball::policy::{Code, Format, Layer, Origin, PolicyError, PolicyErrors, parse};
+use flyball::policy::{Code, Format, Layer, Origin, Place, PolicyError, PolicyErrors, parse};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,12 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Where a key is written, if the file has lines.
+    fn place(&self, path: &[&str]) -> Option<Place> {
+        let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+        self.layer.places.find(&path)
+    }
+
     /// A complaint about what stands at a path.
     pub(super) fn wrong(&self, path: &[&str], code: &str, what: impl Into<String>, advice: &str) -> Failure {
         let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
@@ -166,6 +172,7 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
         providers: file.part("providers"),
         tools: file.part("tools"),
         gates: file.part("gates"),
+        signal_places: (0..signals.len()).map(|at| source.place(&["signals", &at.to_string()])).collect(),
         signals,
         risk: file.part("risk"),
         workspace: file.part("workspace"),

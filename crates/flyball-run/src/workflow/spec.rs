@@ -456,6 +456,14 @@ pub struct Signal {
     pub better: Option<flyball::Better>,
 }
 
+impl Signal {
+    /// Whether it yields a number of which neither the file nor its name says in which direction it gets better.
+    #[must_use]
+    pub fn lacks_direction(&self) -> bool {
+        self.command.is_some() && self.better.is_none() && flyball::Better::of_builtin(&self.name).is_none()
+    }
+}
+
 /// A direction.
 #[derive(JsonSchema)]
 #[schemars(rename = "Better", rename_all = "snake_case")]

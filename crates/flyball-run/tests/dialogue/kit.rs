@@ -42,7 +42,7 @@ struct Person {
 }
 
 impl Asker for Person {
-    fn ask(&self, _session: &str, question: &str) -> Option<String> {
+    fn ask(&self, _session: &str, question: &str, _about: Option<&flyball::Decision>) -> Option<String> {
         let answer = self.answers.lock().expect("the answers").pop_front();
         self.asked.lock().expect("the questions").push(question.to_owned());
         answer

@@ -68,7 +68,7 @@ impl Watcher for Seen {
 pub(crate) struct Answers(pub(crate) Mutex<VecDeque<String>>);
 
 impl Asker for Answers {
-    fn ask(&self, _session: &str, _question: &str) -> Option<String> {
+    fn ask(&self, _session: &str, _question: &str, _about: Option<&flyball::Decision>) -> Option<String> {
         self.0.lock().unwrap().pop_front()
     }
 }

@@ -153,7 +153,8 @@ pub(crate) async fn confirmation(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseBody {
-    /// Which guard; without it, the one that holds the session.
+    /// Which guard; without it, the one that holds the session. `human` lifts the stops by people, and nothing else
+    /// does.
     #[schema(min_length = 1, max_length = 512)]
     guard: Option<String>,
     /// `grant` if nothing is said.
@@ -204,7 +205,10 @@ pub(crate) async fn releases(
         Some(Mode::Reset) => "reset",
         Some(Mode::Keep) => "keep",
     };
-    let act = Act::Release { guard, mode: mode.to_owned(), n };
+    let act = match guard.as_deref() {
+        Some("human") => Act::LiftStop,
+        _ => Act::Release { guard, mode: mode.to_owned(), n },
+    };
     done(&office, &principal, &session, act, Some(&why), &headers).await
 }
 
@@ -217,7 +221,7 @@ pub(crate) struct StopBody {
     why: String,
 }
 
-/// Stops a session until somebody releases it.
+/// Stops a session until a person lifts the stop (a release of the guard `human`).
 #[utoipa::path(post, path = "/v1/sessions/{session}/stop", tag = "people",
     params(("session" = String, Path, description = "The name of the session", min_length = 1, max_length = 512),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repetition harmless",
@@ -256,8 +260,8 @@ fn words(why: Option<String>) -> Result<Option<String>, Problem> {
 }
 
 fn needed(why: String) -> Result<String, Problem> {
-    if why.trim().is_empty() {
-        return Err(bad_request("`why` is empty; say why, so that others understand it later"));
+    if flyball::is_blank(&why) {
+        return Err(acts::reason_missing());
     }
     Ok(words(Some(why))?.unwrap_or_default())
 }

@@ -194,7 +194,7 @@ fn page(
     let mut sessions = Vec::new();
     for head in all {
         let activity = reader.activity(&head)?;
-        if state.is_none_or(|state| state == activity.status.into()) {
+        if state.is_none_or(|state| is_in(state, &activity)) {
             sessions.push(SessionLine::new(head, activity));
         }
         if sessions.len() > most {
@@ -205,6 +205,12 @@ fn page(
     sessions.truncate(most);
     let next = sessions.last().filter(|_| more).map(|last| format!("{}:{}", last.updated, last.session));
     Ok(SessionPage { sessions, next })
+}
+
+/// Whether a session is in a state. One that was halted and then ended is in both: it still waits for a release.
+fn is_in(state: Standing, activity: &SessionActivity) -> bool {
+    let waits_for_release = matches!(state, Standing::Blocked | Standing::Halted);
+    (waits_for_release && activity.is_held) || state == activity.status.into()
 }
 
 /// Where a page ended: the time of the last change, and the name.

@@ -13,7 +13,7 @@ use axum::extract::rejection::FormRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::Redirect;
-use flyball::{Decision, Status};
+use flyball::{Decision, Status, Verdict};
 use flyball_view::meaning::meaning;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -86,16 +86,15 @@ pub(super) async fn act(
     let sent = read(sent)?;
     knows_the_word(&principal, &sent.word)?;
     let session = links::decoded(&sent.session).unwrap_or_default();
-    let why = Some(sent.why.trim()).filter(|why| !why.is_empty());
-    if matches!(what.as_str(), "release" | "stop") && why.is_none() {
-        let what = "a reason is missing";
-        let advice = "say why: whoever reads the record later wants to know";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "reason_missing", what, advice).into());
-    }
+    let why = Some(sent.why.trim()).filter(|why| !flyball::is_blank(why));
     let act = match what.as_str() {
         "approve" => Act::Approve { ticket: sent.ticket.clone() },
         "deny" => Act::Deny,
-        "release" => Act::Release { guard: guard(&sent), mode: "grant".to_owned(), n: Some(MORE) },
+        "release" => {
+            let guard = guard(&sent).filter(|guard| guard != "human");
+            Act::Release { guard, mode: "grant".to_owned(), n: Some(MORE) }
+        }
+        "lift" => Act::LiftStop,
         "stop" => Act::Stop,
         "say" => Act::Say { text: sent.text.trim().to_owned() },
         _ => {
@@ -126,10 +125,14 @@ fn back(to: &str, session: &str, outcome: &str) -> String {
 fn outcome(what: &str, decision: &Decision) -> String {
     let effect = |name: &str| decision.effects.iter().any(|effect| effect.effect == name);
     let held = matches!(decision.state, Status::Blocked | Status::Halted);
+    let stopped = decision.trips.iter().any(|trip| trip.guard == "human");
     let did = match what {
         "approve" if effect("plan.approved") => "approved",
         "deny" if effect("plan.rejected") => "denied",
+        "release" if stopped && decision.decision < Verdict::Block => "still_stopped",
         "release" if !held => "released",
+        "lift" if !held => "lifted",
+        "lift" if decision.decision < Verdict::Block => "still_held",
         "stop" => "stopped",
         "say" => "said",
         _ => "refused",
@@ -148,7 +151,12 @@ impl Did {
             "approved" => "Approved. The plan runs once.",
             "denied" => "Denied. Nothing of the plan runs.",
             "released" => "Released: it may go on, within bounds.",
-            "stopped" => "Stopped, until somebody releases it.",
+            "still_stopped" => {
+                "Released. A person has stopped the session: it continues when the stop is lifted."
+            }
+            "lifted" => "The stop is lifted: it may go on.",
+            "still_held" => "The stop is lifted. A guard still holds the session: release it to continue.",
+            "stopped" => "Stopped, until a person lifts the stop.",
             "said" => "Said.",
             "refused" => "That was not accepted; it stands as it was.",
             _ => return None,
@@ -208,12 +216,17 @@ fn fields(need: &Need, id: &str) -> Markup {
                     button.grave type="submit" formaction="/act/stop" data-key="s" { "Stop" }
                 }
             }
-            What::Held { guard, .. } => {
+            What::Held { guard, stops, .. } => {
                 input type="hidden" name="guard" value=(links::encoded(guard));
                 label for=(why) { "Reason" }
                 input.reason #(why) type="text" name="why" maxlength="500" required autocomplete="off" placeholder="why it may go on, or must not";
                 div.buttons {
-                    button.main type="submit" formaction="/act/release" data-key="r" { "Release " (MORE) " more" }
+                    @if guard != "human" {
+                        button.main type="submit" formaction="/act/release" data-key="r" { "Release " (MORE) " more" }
+                    }
+                    @if !stops.is_empty() {
+                        button.untrusted type="submit" formaction="/act/lift" data-key="l" { "Lift the stop (" (line(&stops.join("; "), 200)) ")" }
+                    }
                     button.grave type="submit" formaction="/act/stop" data-key="s" { "Stop" }
                 }
             }

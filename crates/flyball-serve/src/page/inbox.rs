@@ -152,9 +152,12 @@ pub(super) fn tone(need: &Need) -> &'static str {
 pub(super) fn reason(need: &Need, now: u64) -> Markup {
     html! {
         @match &need.what {
-            What::Held { guard, message, trip, lines, released } => {
+            What::Held { guard, stops, message, trip, lines, released } => {
                 @let told = line(&sentence(message), 400);
                 @if told != need.sentence() { p.soft.untrusted { (told) } }
+                @for stop in stops.iter().map(|stop| line(&sentence(stop), 400)).filter(|stop| *stop != told) {
+                    p.untrusted { (stop) }
+                }
                 @if !lines.is_empty() {
                     ul.events {
                         @for event in lines {

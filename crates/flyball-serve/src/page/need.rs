@@ -32,7 +32,10 @@ pub(super) struct Need {
 pub(super) enum What {
     /// It was stopped.
     Held {
+        /// The guard that a release names; `human` if only a person has stopped it.
         guard: String,
+        /// Who has stopped it and why, for each stop by a person that holds.
+        stops: Vec<String>,
         message: String,
         trip: Option<Box<Trip>>,
         /// The last events that it rests on.
@@ -81,6 +84,7 @@ impl Need {
                 Some(text) => (at(desk, name, state.seq())?, What::Question { text }),
                 None => (at(desk, name, state.seq())?, What::Nothing),
             },
+            Status::Ended if state.is_held() => held(desk, name, state, &report, policy.releases.ceiling)?,
             Status::Ended => (at(desk, name, state.seq())?, What::Nothing),
         };
         let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
@@ -176,11 +180,13 @@ fn held(
     });
     let events = trip.as_ref().map(|trip| trip.evidence.events.as_slice()).unwrap_or_default();
     let wanted: BTreeSet<u64> = events.iter().rev().take(SHORT).copied().collect();
+    let releasable = state.guard_hold().map_or(guard, |hold| hold.guard);
     let what = What::Held {
-        guard: guard.to_owned(),
+        guard: releasable.to_owned(),
+        stops: state.operator_stops().map(|stop| stop.message.into_owned()).collect(),
         message: message.into_owned(),
         lines: fetch(desk, name, &wanted)?,
-        released: (report.releases.get(guard).copied().unwrap_or_default(), ceiling),
+        released: (report.releases.get(releasable).copied().unwrap_or_default(), ceiling),
         trip: trip.map(Box::new),
     };
     Ok((since, what))
@@ -194,7 +200,12 @@ pub(super) fn stopped_at(
 ) -> Result<(u64, Option<Decision>), StoreError> {
     let newest = state.seq();
     let records = desk.records(name, newest.saturating_sub(BACK - 1).max(1), newest)?;
-    let standing = records.iter().rev().take_while(|record| record.status == state.status());
+    // A halt outlives the end of the session: the decision is the one before the end.
+    let held = |status: Status| match state.status() {
+        Status::Ended => matches!(status, Status::Ended | Status::Halted | Status::Blocked),
+        now => status == now,
+    };
+    let standing = records.iter().rev().take_while(|record| held(record.status));
     let first = standing.last();
     let decision = first.and_then(|record| serde_json::from_str(&record.decision).ok());
     Ok((first.and_then(|record| record.at).unwrap_or_default(), decision))

@@ -232,5 +232,5 @@ fn shape(class: &str) -> Markup {
 
 /// A status as the filter shows it.
 fn word(status: SessionStatus) -> String {
-    SessionActivity { status, idle_ms: None, question: None }.label()
+    SessionActivity { status, is_held: false, idle_ms: None, question: None }.label()
 }

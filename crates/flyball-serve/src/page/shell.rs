@@ -28,12 +28,13 @@ pub(super) struct Frame<'a> {
 }
 
 /// The keys, and what they do.
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 10] = [
     ("j, k", "next, previous"),
     ("Enter", "open"),
     ("a", "approve: to its reason; Enter does it"),
     ("d", "deny"),
     ("r", "release 3 more"),
+    ("l", "lift a stop"),
     ("s", "stop"),
     ("/", "search"),
     ("g i, g s, g h", "inbox, sessions, health"),

@@ -148,10 +148,8 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     }
     let decisions = submit(&call.events, call.moment, recorder)?;
     let state = match decisions.last() {
-        Some(decision) => decision.state,
-        None => {
-            recorder.journal().load(&call.session)?.map_or(Status::Running, |found| found.head.glance.status)
-        }
+        Some(decision) if decision.state != Status::Ended => decision.state,
+        _ => status(&call.session, recorder)?,
     };
     let held = if state == Status::Blocked { Some(held(&call, &decisions, recorder)?) } else { None };
     let earlier = match call.moment {
@@ -161,6 +159,16 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     let (held, earlier) = (held.as_deref(), earlier.as_deref());
     let outcome = Outcome { decisions: &decisions, state, destructive, held, earlier, store };
     Ok(reply(&call, &outcome))
+}
+
+/// What the stored session is doing. One that ended while it waited for a release still waits for it.
+fn status(session: &str, recorder: &Recorder) -> Result<Status, Failure> {
+    let Some(found) = recorder.journal().load(session)? else { return Ok(Status::Running) };
+    let glance = &found.head.glance;
+    Ok(match glance.status {
+        Status::Ended if glance.is_held() => Status::Blocked,
+        status => status,
+    })
 }
 
 /// Why a session waits for a release. The governor has judged the call by itself; that it does not run all the same is

@@ -1,14 +1,14 @@
 //! The last screen of a run: what happened, why, the evidence, and the commands that continue.
 
+use super::evidence::{WIDE, finding, gravest, still_failing, support};
 use super::lines::Lines;
 use super::page::Page;
 use super::raise::raised;
 use super::so_far::SoFar;
 use crate::args::StoreArgs;
 use crate::commands::graph::picture;
-use crate::evidence::{fetch, told};
 use crate::fail::Failure;
-use crate::meaning::{action, meaning, sentence};
+use crate::meaning::action;
 use crate::paint::{Style, paint_out};
 use crate::screen::{Size, is_live};
 use crate::telling::{Plan, whole};
@@ -20,11 +20,6 @@ use flyball_run::engine::{End, Stop};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
-
-/// How many of the events that a trip rests on are shown, the newest of them.
-const EVENTS: usize = 6;
-/// How wide a line of evidence may be.
-const WIDE: usize = 200;
 
 /// A run that has ended or stopped.
 pub(super) struct Ending<'a> {
@@ -126,19 +121,14 @@ impl Ending<'_> {
                 spent(report)
             ));
         }
-        let Some(trip) = decision.trips.iter().max_by_key(|trip| trip.severity) else { return Ok(page) };
-        let guard = paint_out(Style::Dim, &format!("({} / {})", trip.guard, trip.reason));
-        page.head.push(format!("  {} {guard}", line(&sentence(&trip.message), 400)));
-        page.head.extend(meaning(&trip.reason).map(|words| format!("  {words}")));
+        let Some(trip) = gravest(decision) else { return Ok(page) };
+        page.head.extend(finding(trip).iter().map(|text| format!("  {text}")));
         page.head.extend(halted(decision, report.as_ref()));
         if !alternatives.is_empty() {
             page.head.push(format!("  other ways from here: {}", line(&alternatives.join(", "), WIDE)));
         }
-        page.evidence = self.evidence(name, trip)?;
-        let failing = so_far.lane(name).map(|lane| lane.failing.join(", ")).unwrap_or_default();
-        if !failing.is_empty() && trip.evidence.names.is_empty() {
-            page.evidence.push(line(&format!("still failing: {failing}"), WIDE));
-        }
+        page.evidence = support(self.desk, name, trip)?;
+        page.evidence.extend(still_failing(so_far, name, trip));
         if let Some(report) = &report {
             page.evidence.extend(trend::all(report));
             page.instead = progress(report);
@@ -148,16 +138,6 @@ impl Ending<'_> {
         page.helps = self.helps(trip);
         page.next = self.after_a_trip(name, trip, so_far);
         Ok(page)
-    }
-
-    /// What the trip rests on, with the newest of its events from the store.
-    fn evidence(&self, name: &str, trip: &Trip) -> Result<Vec<String>, Failure> {
-        let wanted = trip.evidence.events.iter().rev().take(EVENTS).copied().collect();
-        let events = match self.desk {
-            Some(desk) => fetch(desk, name, &wanted)?,
-            None => Vec::new(),
-        };
-        Ok(told(trip, &events).iter().map(|text| cut(text)).collect())
     }
 
     fn helps(&self, trip: &Trip) -> Vec<String> {
@@ -184,7 +164,11 @@ impl Ending<'_> {
         let release = whole(&release, self.store);
         let grant = so_far.session(name).map_or(3, |found| found.policy().releases.grant);
         let go_on = format!("{release} && {}", self.run(""));
-        let mut commands = vec![(go_on, format!("go on, {grant} more"))];
+        let means = match trip.guard.as_str() {
+            "human" => "lift the stop, and continue".to_owned(),
+            _ => format!("go on, {grant} more"),
+        };
+        let mut commands = vec![(go_on, means)];
         if let Some(set) = raised(trip) {
             let command = format!("{release} && {}", self.run(&format!(" --set {}", typed(&set))));
             commands.push((command, "go on with a larger limit".to_owned()));
@@ -295,15 +279,6 @@ fn halted(decision: &Decision, report: Option<&Report>) -> Option<String> {
         }
     }
     Some(text)
-}
-
-/// A line of evidence that is not too wide; the colours of a short one are kept.
-fn cut(text: &str) -> String {
-    if text.chars().count() > WIDE {
-        text.chars().take(WIDE).chain(['…']).collect()
-    } else {
-        text.to_owned()
-    }
 }
 
 fn word(end: &End) -> &'static str {

@@ -2,6 +2,7 @@
 
 mod asker;
 mod ending;
+mod evidence;
 mod gauges;
 mod lines;
 mod page;
@@ -153,7 +154,7 @@ fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -
     let recorder = Recorder::new(Arc::clone(&desk), source.clone(), RecorderOptions::default());
     let deliveries = Deliveries::start(&recorder);
     let book = Arc::new(Book::kept(recorder, clock())?);
-    let exit = walk(order, plan, (book, source), &files, Some(desk.as_ref()));
+    let exit = walk(order, plan, (book, source), &files, Some(desk));
     deliveries.finish();
     exit
 }
@@ -163,7 +164,7 @@ fn walk(
     plan: Plan,
     (book, source): (Arc<Book>, PolicySource),
     files: &Path,
-    desk: Option<&dyn Desk>,
+    desk: Option<Arc<dyn Desk>>,
 ) -> Result<Exit, Failure> {
     std::fs::create_dir_all(files)?;
     let cancel = Cancel::new();
@@ -178,7 +179,7 @@ fn walk(
     });
     let around = Surroundings {
         watcher: Arc::clone(&lines) as Arc<dyn flyball_run::engine::Watcher>,
-        asker: asker::asker(order.json, &lines, &cancel),
+        asker: asker::asker(&order.session, order.json, &lines, &cancel, desk.clone()),
         book: Arc::clone(&book),
         cancel,
         files: files.to_owned(),
@@ -194,6 +195,7 @@ fn walk(
     lines.finish();
     let end = end?;
     let (session, store, json) = (&order.session, order.store, order.json);
+    let desk = desk.as_deref();
     ending::tell(&Ending { session, end: &end, lines: &lines, desk, store, workspace: &workspace, json })?;
     Ok(exit_of(&end))
 }

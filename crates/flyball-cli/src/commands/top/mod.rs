@@ -181,7 +181,7 @@ fn as_json(seen: &Seen, now: u64) -> serde_json::Value {
     let head = &seen.head;
     json!({
         "session": head.session, "parent": head.glance.parent, "state": seen.activity.status,
-        "idle_ms": seen.activity.idle_ms, "needs_person": seen.activity.status.needs_person(),
+        "idle_ms": seen.activity.idle_ms, "needs_person": seen.activity.needs_person(),
         "question": seen.activity.question, "node": seen.node,
         "loop": seen.badge, "loops": seen.loops, "trend": seen.trend, "trends": seen.trends,
         "tokens": seen.tokens, "cost_micro_usd": seen.cost_micro_usd, "halt_reason": seen.halt_reason,

@@ -166,7 +166,8 @@ impl Seen {
 
 fn need(head: &Head, activity: &SessionActivity) -> Need {
     match activity.status {
-        status if status.needs_person() || status == SessionStatus::Lost => Need::Person,
+        _ if activity.needs_person() => Need::Person,
+        SessionStatus::Lost => Need::Person,
         SessionStatus::Ended => Need::Nobody,
         _ if head.glance.warnings + head.glance.blocks > 0 => Need::Eye,
         _ => Need::Time,

@@ -13,7 +13,7 @@ fn seen(name: &str, parent: Option<&str>, status: SessionStatus, need: Need, upd
     Seen {
         head: Head { session: name.to_owned(), updated, glance, ..Head::default() },
         need,
-        activity: SessionActivity { status, idle_ms: None, question: None },
+        activity: SessionActivity { status, is_held: false, idle_ms: None, question: None },
         node: Some("coder".to_owned()),
         badge: Some("Loop 3/8".to_owned()),
         loops: Vec::new(),

@@ -220,6 +220,7 @@
       a: () => act("a"),
       d: () => act("d"),
       r: () => act("r"),
+      l: () => act("l"),
       s: () => act("s"),
       Enter: () => field.matches("[data-item]") ? one("[data-open]", field)?.click() : false,
     }[event.key];

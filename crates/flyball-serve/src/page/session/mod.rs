@@ -152,7 +152,8 @@ fn look(
 }
 
 fn body(shown: &Shown, principal: &Principal, now: u64) -> Result<Markup, Problem> {
-    let act = if shown.report.status == Status::Ended {
+    let held = matches!(shown.need.what, What::Held { .. });
+    let act = if shown.report.status == Status::Ended && !held {
         None
     } else {
         Some(forms::form(&shown.need, principal, "session")?)
