@@ -34,6 +34,7 @@ mod lifecycle;
 pub mod limits;
 pub mod metrics;
 mod periodic;
+mod person;
 pub mod policy;
 mod reasons;
 mod report;

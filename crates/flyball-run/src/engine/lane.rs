@@ -350,7 +350,12 @@ impl Lane {
             self.seen(&past, false);
             match &past.event.kind {
                 Kind::HumanReleased { .. } => self.released = true,
-                Kind::UserMessage { .. } | Kind::ConfirmationAnswered { .. } => self.mail.push_back(past),
+                Kind::UserMessage { origin: flyball::Origin::Human, .. }
+                    if !past.event.extra.contains_key("relayed_by") =>
+                {
+                    self.mail.push_back(past);
+                }
+                Kind::PersonMessage { .. } | Kind::ConfirmationAnswered { .. } => self.mail.push_back(past),
                 _ => {}
             }
         }

@@ -60,7 +60,10 @@ impl Walk {
         let question = format!("The loop has stalled: {}. What should be done differently?", trip.message);
         match self.lane.listen(&question, asker.as_ref()) {
             Ok(past) => {
-                let Kind::UserMessage { text, .. } = past.event.kind else { return Ok(false) };
+                let (Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. }) = past.event.kind
+                else {
+                    return Ok(false);
+                };
                 self.vars.set("advice", json!(text));
                 Ok(true)
             }
