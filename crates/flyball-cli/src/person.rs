@@ -4,13 +4,18 @@
 //! processes above are read from the system, so that a mark is not lost by taking it out of one's own environment. It
 //! keeps an agent from answering itself in passing; one that means harm and runs as the same user can do more, and is
 //! kept out by running it as another user.
+//!
+//! A hook is started by the host itself, which marks the shells of its tools and not its hooks. So a hook below a mark was
+//! started by the agent, and the prompt on its stdin is not a person's.
 
 use crate::fail::Failure;
 use flyball_adapt::hook::Host;
-use flyball_journal::Address;
+use flyball_journal::{Address, Claims};
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// How many processes are looked at, from this one upwards.
 const DEPTH: usize = 64;
@@ -53,7 +58,8 @@ pub(crate) fn speaks_in_its_own(session: &str) -> Result<(), Failure> {
 /// Whether the run of a session has started this process: its mark is the folder of the run, named after the session.
 fn started_by_run_of(session: &str) -> bool {
     let own = std::env::var_os(flyball_run::engine::RUN).map(OsString::into_vec);
-    let above = above(std::process::id()).filter_map(|environ| value(&environ, flyball_run::engine::RUN));
+    let above = above(std::process::id())
+        .filter_map(|environ| value(&environ, flyball_run::engine::RUN).map(<[u8]>::to_vec));
     let runs: Vec<Vec<u8>> = own.into_iter().chain(above).collect();
     // A branch is a session below the one of its run.
     let ends = session.match_indices('/').map(|(at, _)| at).chain([session.len()]);
@@ -69,6 +75,47 @@ fn started_by_run_of(session: &str) -> bool {
 /// An error if any agent that is known speaks: who guards it is not for it to say.
 pub(crate) fn speaks_at_all() -> Result<(), Failure> {
     started_by(|_| true).map_or(Ok(()), |who| Err(refused(who)))
+}
+
+/// Whether an agent that is known has started this process.
+pub(crate) fn is_below_an_agent() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| started_by(|_| true).is_some())
+}
+
+/// Whether the agent has started this hook of its host by itself. opencode marks its hooks too; there the shells of its
+/// tools are known by the variable that our plugin sets for them.
+fn is_below_a_tool(host: Host) -> bool {
+    if host != Host::Opencode {
+        return is_below_an_agent();
+    }
+    let of_a_tool = |environ: &[u8]| {
+        let session = value(environ, "FLYBALL_SESSION");
+        session.is_some_and(|session| session.starts_with(b"opencode:"))
+    };
+    let own = std::env::var("FLYBALL_SESSION").is_ok_and(|session| host.owns(&session));
+    own || started_by(|marked| marked != Some(Host::Opencode)).is_some()
+        || above(std::process::id()).any(|environ| of_a_tool(&environ))
+}
+
+/// Records what a hook was told about people as the agent's own claim, if the agent has started the hook by itself.
+/// Says whether it has.
+pub(crate) fn settle_claims(host: Host, events: &mut [Value]) -> bool {
+    let is = |event: &Value, field: &str, word: &str| event.get(field).is_some_and(|value| value == word);
+    let of_a_person = |event: &Value| match event.get("type").and_then(Value::as_str) {
+        Some("user.message") => is(event, "origin", "human"),
+        Some("tool.denied") => is(event, "by", "human"),
+        _ => false,
+    };
+    if !events.iter().any(of_a_person) || !is_below_a_tool(host) {
+        return false;
+    }
+    for event in events {
+        if let Some(fields) = event.as_object_mut() {
+            Claims::of_agent().with_time().settle_fields(fields);
+        }
+    }
+    true
 }
 
 fn refused(who: &str) -> Failure {
@@ -96,9 +143,9 @@ fn has(environ: &[u8], variable: &str) -> bool {
 }
 
 /// The value of a variable in an environment.
-fn value(environ: &[u8], variable: &str) -> Option<Vec<u8>> {
+fn value<'a>(environ: &'a [u8], variable: &str) -> Option<&'a [u8]> {
     let mut entries = environ.split(|byte| *byte == 0);
-    entries.find_map(|entry| Some(entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+    entries.find_map(|entry| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"="))
 }
 
 /// The environments with which a process and those above it were started, as far as they can be read.

@@ -11,6 +11,8 @@
 
 #[path = "fleet/clients.rs"]
 mod clients;
+#[path = "fleet/database.rs"]
+mod database;
 #[path = "serve/kit.rs"]
 mod kit;
 #[path = "fleet/machines.rs"]

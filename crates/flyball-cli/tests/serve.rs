@@ -1,5 +1,12 @@
 //! The server through its own program: keys, routes, events in, decisions out, and everybody who may not.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "in a test that is how a failure is told")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "in a test that is how a failure is told"
+)]
 
 #[path = "serve/api.rs"]
 mod api;
@@ -9,6 +16,13 @@ mod asking;
 mod attacks;
 #[path = "serve/bombs.rs"]
 mod bombs;
+#[path = "serve/claims.rs"]
+mod claims;
+#[path = "fleet/database.rs"]
+mod database;
+#[path = "signals/ear.rs"]
+#[allow(dead_code, reason = "the tests of live events use the rest")]
+mod ear;
 #[path = "serve/kit.rs"]
 mod kit;
 #[path = "serve/roles.rs"]

@@ -1,5 +1,6 @@
 //! An event on its way in: what was sent, and what it means.
 
+use crate::claims::Claims;
 use crate::redact::Redactor;
 use flyball::policy::{JournalPolicy, PolicyErrors, Resolved};
 use flyball::{Code, Error, Event};
@@ -63,6 +64,24 @@ impl Door {
         Incoming::read(cleaned.unwrap_or(line), now)
     }
 
+    /// Reads a line of a sender that is not believed in everything. `now` is the time of arrival.
+    ///
+    /// # Errors
+    /// If it is not an event, or uses a name that is reserved.
+    pub fn read_claims(
+        &self,
+        line: String,
+        now: Option<u64>,
+        claims: &Claims<'_>,
+    ) -> Result<Incoming, Error> {
+        let mut incoming = self.read_owned(line, None)?;
+        if claims.are_in(&incoming.event) {
+            incoming = Incoming::read(claims.settle(&incoming.text)?, None)?;
+        }
+        incoming.event.at = incoming.event.at.or(now);
+        Ok(incoming)
+    }
+
     /// A text without what looks like a secret.
     #[must_use]
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -95,6 +114,14 @@ impl Incoming {
         let mut event = Event::from_json(&text)?;
         event.at = event.at.or(now);
         Ok(Incoming { event, text })
+    }
+
+    /// The same event of a sender that is not believed in everything. `now` is the time of arrival.
+    ///
+    /// # Errors
+    /// If it uses a name that is reserved.
+    pub fn settled(self, claims: &Claims<'_>, now: Option<u64>) -> Result<Self, Error> {
+        if claims.are_in(&self.event) { Incoming::read(claims.settle(&self.text)?, now) } else { Ok(self) }
     }
 
     /// An event that was made in Rust.

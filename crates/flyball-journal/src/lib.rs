@@ -3,6 +3,7 @@
 //! An event that was acknowledged is never lost, it is never counted twice, and its decision never changes.
 
 mod address;
+mod claims;
 mod courier;
 mod error;
 mod incoming;
@@ -20,6 +21,7 @@ mod shelf;
 mod sqlite;
 
 pub use address::Address;
+pub use claims::Claims;
 pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
 pub use incoming::{Door, Incoming, Parcel};

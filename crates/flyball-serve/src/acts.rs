@@ -9,8 +9,9 @@ use crate::office::{Office, Shared};
 use crate::problem::Problem;
 use crate::who::{Principal, Role, digest, random};
 use axum::http::StatusCode;
-use flyball::Decision;
-use flyball_journal::{If, Note};
+use flyball::confirm::{Answer, understand};
+use flyball::{Decision, Kind};
+use flyball_journal::{If, Incoming, Note};
 use flyball_view::words::line;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ use serde_json::{Value, json};
 const TICKETS: &str = "tickets";
 /// How long a ticket holds, in milliseconds; never longer than the plan.
 const TICKET_MS: u64 = 15 * 60 * 1000;
+/// What a message is bound to that came when no plan waited: no plan has this digest.
+const NO_PLAN: &str = "none";
 
 /// What a person does in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +143,101 @@ async fn perform(
     office.act(&event, &principal.name).await
 }
 
+/// Records what a person wrote in a chat. It answers the plan that waits now and no other, and a key never approves a
+/// plan that it asked for itself.
+///
+/// # Errors
+/// If they may not, or it cannot be recorded; nothing was changed then.
+pub(crate) async fn hear(
+    office: &Shared,
+    principal: &Principal,
+    incoming: Incoming,
+) -> Result<Decision, Problem> {
+    let session = incoming.event.session.clone();
+    let entry = Entry::by(principal).doing("message").inside(&session, None);
+    let open = audit::begin(office, entry).await?;
+    let came = heard(office, principal, incoming).await;
+    audit::end(office, open, &came).await;
+    came
+}
+
+async fn heard(office: &Shared, principal: &Principal, incoming: Incoming) -> Result<Decision, Problem> {
+    let who = principal.clone();
+    let (event, is_new) = office.look(move |office| bound(office, &who, &incoming)).await?;
+    if is_new {
+        let event = office.read(&event.to_string(), &principal.name)?;
+        return office.intake.submit_one(Box::new(event)).await;
+    }
+    office.act(&event, &principal.name).await
+}
+
+/// A person's message, bound to the plan that waits, and whether its session is new. If another plan takes its place
+/// before the message is decided, the message answers neither.
+fn bound(office: &Office, principal: &Principal, incoming: &Incoming) -> Result<(Value, bool), Problem> {
+    let Kind::PersonMessage { text, digest, .. } = &incoming.event.kind else {
+        return Err(Problem::busy());
+    };
+    let session = &incoming.event.session;
+    let mut event: Value = serde_json::from_str(&incoming.text).unwrap_or_default();
+    let Some(fields) = event.as_object_mut() else { return Err(Problem::busy()) };
+    // It is written again where the event is recorded.
+    fields.remove("principal");
+    if principal.role >= Role::Operator {
+        fields.insert("by".to_owned(), json!(principal.name));
+    }
+    let is_new = office.desk().load(session)?.is_none_or(|loaded| loaded.head.seq == 0);
+    if is_new {
+        return Ok((event, true));
+    }
+    let sent = digest.clone();
+    let digest = match stored_digest(office, incoming)? {
+        Some(digest) => digest,
+        None => {
+            let (state, _) = office.session(session)?;
+            let Some(waiting) = state.waiting() else {
+                fields.insert("digest".to_owned(), json!(sent.unwrap_or_else(|| NO_PLAN.to_owned())));
+                return Ok((event, false));
+            };
+            if understand(text) == Answer::Yes && asked_by(office, session, waiting.asked)? == principal.name
+            {
+                return Err(own_request());
+            }
+            sent.unwrap_or_else(|| waiting.digest.to_owned())
+        }
+    };
+    fields.insert("digest".to_owned(), json!(digest));
+    Ok((event, false))
+}
+
+/// The plan that the same message was bound to when it came before.
+fn stored_digest(office: &Office, incoming: &Incoming) -> Result<Option<String>, Problem> {
+    let (session, Some(id)) = (&incoming.event.session, &incoming.event.id) else { return Ok(None) };
+    let Some(known) = office.desk().find(session, &id.id)? else { return Ok(None) };
+    let record = office.desk().records(session, known.seq, known.seq)?.pop();
+    let event = record.and_then(|record| serde_json::from_str::<Value>(&record.text).ok());
+    Ok(event.and_then(|event| event.get("digest")?.as_str().map(str::to_owned)))
+}
+
+/// The key that asked for a plan; nothing if a plan was asked for without one.
+fn asked_by(office: &Office, session: &str, seq: u64) -> Result<String, Problem> {
+    let asked = office.desk().records(session, seq, seq)?.pop();
+    let Some(asked) = asked.and_then(|record| serde_json::from_str::<Value>(&record.text).ok()) else {
+        return Err(request_lost());
+    };
+    Ok(asked.get("principal").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+fn request_lost() -> Problem {
+    let what = "it can no longer be seen who asked for this plan, so nobody can say yes to it";
+    let advice = "deny it, and let the agent ask again";
+    Problem::new(StatusCode::CONFLICT, "request_lost", what, advice)
+}
+
+fn own_request() -> Problem {
+    let what = "whoever asked for a plan cannot say yes to it";
+    Problem::new(StatusCode::FORBIDDEN, "own_request", what, "somebody else must answer")
+}
+
 /// Gives out a ticket for the plan that waits in a session.
 ///
 /// # Errors
@@ -169,16 +267,8 @@ fn waiting(office: &Office, session: &str, by: &str) -> Result<(Bound, Option<u6
         let what = "no plan waits for an answer in this session";
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_waits", what, "look at the session again"));
     };
-    let asked = office.desk().records(session, waiting.asked, waiting.asked)?.pop();
-    let asked = asked.and_then(|record| serde_json::from_str::<Value>(&record.text).ok());
-    let Some(asked) = asked else {
-        let what = "it can no longer be seen who asked for this plan, so nobody can say yes to it";
-        let advice = "deny it, and let the agent ask again";
-        return Err(Problem::new(StatusCode::CONFLICT, "request_lost", what, advice));
-    };
-    if asked.get("principal").and_then(Value::as_str) == Some(by) {
-        let what = "whoever asked for a plan cannot say yes to it";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "own_request", what, "somebody else must answer"));
+    if asked_by(office, session, waiting.asked)? == by {
+        return Err(own_request());
     }
     let policy = office.desk().load(session)?.map(|loaded| loaded.head.policy).unwrap_or_default();
     let bound =
@@ -283,6 +373,10 @@ fn person(principal: &Principal) -> Result<(), Problem> {
     if principal.role >= Role::Operator {
         return Ok(());
     }
-    let what = format!("'{}' is an agent, and an agent never answers in a person's place", principal.name);
+    let what = format!(
+        "'{}' is {}, which never answers in a person's place",
+        principal.name,
+        principal.role.with_article()
+    );
     Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, "a person must do this"))
 }

@@ -7,7 +7,7 @@ use crate::page;
 use crate::problem::Problem;
 use crate::serve::Inside;
 use crate::signals::watch::Asking;
-use crate::who::{self, Peer, Principal, Role};
+use crate::who::{self, Peer, Principal, Role, Scope};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
@@ -46,9 +46,8 @@ impl Lock {
     fn check(self, request: &Request) -> Result<(), Problem> {
         let Some(needs) = self.needs else { return Ok(()) };
         who::allow(needs, request)?;
-        let own = request.extensions().get::<Principal>().and_then(|principal| principal.sessions.as_ref());
-        match own {
-            Some(own) if self.whole => {
+        match request.extensions().get::<Principal>().map(|principal| &principal.scope) {
+            Some(Scope::Prefix(own)) if self.whole => {
                 let what =
                     format!("this is about all sessions, and this key is for those that begin with '{own}'");
                 let advice = "use a key that is made without --sessions";

@@ -30,4 +30,4 @@ pub use problem::Problem;
 pub use runs::Workshop;
 pub use serve::{Listen, serve};
 pub use signals::log::LogStyle;
-pub use who::{Key, Keys, NewKey, Role, Uids};
+pub use who::{Key, KeyRequest, Keys, NewKey, Role, Uids, prune_owners};

@@ -6,6 +6,7 @@
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
 use crate::signals::tally::{self, Tally};
+use crate::who::{Principal, Scope};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use flyball_journal::{Cursor, Desk, Entry, StoreError};
@@ -250,22 +251,34 @@ pub(crate) fn cursor(text: &str) -> Result<Cursor, Problem> {
 }
 
 /// Which events somebody wants, and may have.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Filter {
     /// Only this session.
     pub(crate) session: Option<String>,
-    /// Only sessions whose names begin with this.
-    pub(crate) prefix: Option<String>,
+    /// Only sessions that they may see.
+    pub(crate) who: Principal,
 }
 
 impl Filter {
     fn takes_all(&self) -> bool {
-        self.session.is_none() && self.prefix.is_none()
+        self.session.is_none() && self.who.scope == Scope::All
     }
 
-    fn takes(&self, session: &str) -> bool {
-        self.session.as_ref().is_none_or(|own| own == session)
-            && self.prefix.as_ref().is_none_or(|prefix| session.starts_with(prefix.as_str()))
+    /// Whether an event of a session is wanted, asking the store whose it is if need be.
+    fn takes(&self, office: &Office, session: &str) -> Result<bool, Problem> {
+        Ok(self.session.as_ref().is_none_or(|own| own == session) && office.sees(&self.who, session)?)
+    }
+
+    /// The same without the store; `None` if only the store knows.
+    fn takes_now(&self, office: &Office, session: &str) -> Option<bool> {
+        if self.session.as_ref().is_some_and(|own| own != session) {
+            return Some(false);
+        }
+        match &self.who.scope {
+            Scope::All => Some(true),
+            Scope::Prefix(prefix) => Some(session.starts_with(prefix.as_str())),
+            Scope::Own => office.owners.cached(session, &self.who.name),
+        }
     }
 }
 
@@ -351,9 +364,15 @@ impl Listener {
     }
 
     async fn read_on(&mut self) {
-        let place = self.place;
-        match self.office.look(move |office| office.desk().since(place, OWN_PORTION)).await {
-            Ok(entries) => {
+        let (place, filter) = (self.place, self.filter.clone());
+        let read = move |office: &Office| {
+            let entries = office.desk().since(place, OWN_PORTION)?;
+            let wanted = entries.iter().map(|entry| filter.takes(office, &entry.session));
+            let wanted = wanted.collect::<Result<Vec<bool>, Problem>>()?;
+            Ok::<_, Problem>((entries, wanted))
+        };
+        match self.office.look(read).await {
+            Ok((entries, wanted)) => {
                 let mut held = 0;
                 // One at least, whatever its size.
                 let fits = |entry: &&Entry| {
@@ -364,8 +383,8 @@ impl Listener {
                 let some: Vec<&Entry> = entries.iter().take_while(fits).collect();
                 self.behind = entries.len() == OWN_PORTION || some.len() < entries.len();
                 self.place = some.last().map_or(place, |last| last.cursor);
-                let wanted = some.into_iter().filter(|entry| self.filter.takes(&entry.session));
-                let text: String = wanted.map(line).collect();
+                let wanted = some.into_iter().zip(wanted).filter(|(_, wanted)| *wanted);
+                let text: String = wanted.map(|(entry, _)| line(entry)).collect();
                 if !text.is_empty() {
                     self.ready.push_back(Bytes::from(text));
                 }
@@ -391,9 +410,20 @@ impl Listener {
         if news.from == self.place && self.filter.takes_all() {
             self.ready.push_back(whole.clone());
         } else {
-            let (place, filter) = (self.place, &self.filter);
-            let wanted = lines.iter().filter(|line| line.cursor > place && filter.takes(&line.session));
-            self.ready.extend(wanted.map(|line| line.text.clone()));
+            let place = self.place;
+            let mut wanted = Vec::new();
+            for line in lines.iter().filter(|line| line.cursor > place) {
+                match self.filter.takes_now(&self.office, &line.session) {
+                    Some(true) => wanted.push(line.text.clone()),
+                    Some(false) => {}
+                    // Whose session it is, only the store knows: what is new is read from there.
+                    None => {
+                        self.behind = true;
+                        return;
+                    }
+                }
+            }
+            self.ready.extend(wanted);
         }
         self.place = news.to;
     }

@@ -11,11 +11,11 @@ use crate::runs::{Runs, Workshop};
 use crate::serve::Presence;
 use crate::signals::Signals;
 use crate::signals::log::{Log, LogStyle, Scribe};
-use crate::who::{Hosts, Keys, Uids};
+use crate::who::{self, Hosts, Keys, Owners, Principal, Scope, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
 use flyball::{Decision, Error, PolicySource, State};
-use flyball_journal::{Committers, Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
+use flyball_journal::{Claims, Committers, Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
 use flyball_run::engine::holder_is_gone;
 use flyball_view::ActivityReader;
 use serde_json::Value;
@@ -60,6 +60,7 @@ pub struct Office {
     pub(crate) clock: fn() -> Option<u64>,
     pub(crate) intake: Intake,
     pub(crate) keys: Keys,
+    pub(crate) owners: Owners,
     pub(crate) hosts: Hosts,
     pub(crate) uids: Uids,
     pub(crate) signals: Arc<Signals>,
@@ -97,6 +98,7 @@ impl Office {
             clock,
             intake,
             keys,
+            owners: Owners::new(Arc::clone(recorder.journal())),
             hosts: Hosts::new(hosts),
             uids,
             signals,
@@ -163,6 +165,52 @@ impl Office {
         ActivityReader::new(self.desk(), holder_is_gone(self.desk()))
     }
 
+    /// Whether somebody may see a session. Asks the store if need be.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn sees(&self, who: &Principal, session: &str) -> Result<bool, Problem> {
+        match &who.scope {
+            Scope::Own => Ok(self.owners.of(session)?.is_some_and(|owner| owner == who.name)),
+            _ => Ok(who.may_touch(session).is_ok()),
+        }
+    }
+
+    /// Refuses a session that somebody may not see. One of another key is as one that is not there.
+    ///
+    /// # Errors
+    /// If they may not see it, or the store cannot be read.
+    pub(crate) async fn may_see(self: &Arc<Self>, who: &Principal, session: &str) -> Result<(), Problem> {
+        if who.scope != Scope::Own {
+            return who.may_touch(session);
+        }
+        let (asking, name) = (who.clone(), session.to_owned());
+        let (seen, there) = self
+            .look(move |office| {
+                let seen = office.sees(&asking, &name)?;
+                Ok::<_, Problem>((seen, seen || office.desk().load(&name)?.is_some()))
+            })
+            .await?;
+        if seen {
+            return Ok(());
+        }
+        if there {
+            let asked = "GET a session of another key";
+            crate::audit::refused(self, Some(who), who.from, asked, &who::not_yours()).await;
+        }
+        Err(Problem::unknown_session(session))
+    }
+
+    /// Refuses a session that somebody may not write to. One that is new becomes theirs.
+    ///
+    /// # Errors
+    /// If it belongs to another key, or the store cannot be used.
+    pub(crate) async fn may_write(self: &Arc<Self>, who: &Principal, session: &str) -> Result<(), Problem> {
+        let (name, session) = (who.name.clone(), session.to_owned());
+        let owned = self.look(move |office| office.owners.claim(&session, &name)).await?;
+        if owned { Ok(()) } else { Err(who::not_yours()) }
+    }
+
     /// Throws away notes that are void, now and then: tickets that nobody used, entries that are too old.
     ///
     /// # Errors
@@ -181,14 +229,20 @@ impl Office {
     /// # Errors
     /// If it is no event.
     pub(crate) fn read(&self, text: &str, principal: &str) -> Result<Incoming, Problem> {
-        self.read_with(text, &[("principal", principal)])
+        self.read_with(text, &[("principal", principal)], None)
     }
 
-    /// Reads an event as it came, with more fields than came; whoever sends one of them too is refused.
+    /// Reads an event as it came, with more fields than came; whoever sends one of them too is refused. With `claims`
+    /// the sender is not believed in everything.
     ///
     /// # Errors
     /// If it is no event.
-    pub(crate) fn read_with(&self, text: &str, fields: &[(&str, &str)]) -> Result<Incoming, Problem> {
+    pub(crate) fn read_with(
+        &self,
+        text: &str,
+        fields: &[(&str, &str)],
+        claims: Option<&Claims<'_>>,
+    ) -> Result<Incoming, Problem> {
         let Some(rest) = text.trim_start().strip_prefix('{') else {
             // The parser says what is wrong with it.
             return Ok(self.door.read(text, (self.clock)())?);
@@ -204,7 +258,10 @@ impl Office {
         }
         whole.push_str(comma);
         whole.push_str(rest);
-        Ok(self.door.read_owned(whole, (self.clock)())?)
+        Ok(match claims {
+            Some(claims) => self.door.read_claims(whole, (self.clock)(), claims)?,
+            None => self.door.read_owned(whole, (self.clock)())?,
+        })
     }
 
     /// A recorder under the policy that a session was last decided under: a person's word must not change the rules.

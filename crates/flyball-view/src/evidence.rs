@@ -121,7 +121,9 @@ pub fn describe(event: &Event) -> String {
         }
         Kind::TransitionRequested { from, to, .. } => format!("{from} → {to}"),
         Kind::AssistantMessage { text, .. } => format!("says: {}", short(text)),
-        Kind::UserMessage { text, .. } => format!("is told: {}", short(text)),
+        Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. } => {
+            format!("is told: {}", short(text))
+        }
         Kind::QuestionAsked { text } => format!("asks: {}", short(text)),
         Kind::TurnStarted {} => format!("turn of {} begins", event.node.as_deref().unwrap_or("the agent")),
         Kind::TurnFinished { output, .. } => {

@@ -10,6 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::guards::{Cx, Family, Trips};
 use crate::ledger::Facts;
 use crate::lifecycle;
+use crate::person;
 use crate::policy::{Guards, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
@@ -21,6 +22,8 @@ use crate::verdict;
 /// If the event's id was used before with another body, or what it carries cannot be used. The state is then as it
 /// was.
 pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) -> Result<Decision, Error> {
+    let reading = person::reading(policy, state, event);
+    let event = reading.as_ref().map_or(event, |(read, _)| read);
     let key = answer_key(event);
     if let Some((key, body)) = key
         && let Some(known) = state.answers.find(key, body, &event.session)?
@@ -46,8 +49,16 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
             trips.list.push(answer);
             event.kind.is_act()
         }
-        None => judge(policy, state, event, &facts, family, &mut trips),
+        None => {
+            if let Some((_, name)) = &reading {
+                trips.effect(person::EFFECT, "as", *name);
+            }
+            judge(policy, state, event, &facts, family, &mut trips)
+        }
     };
+    if state.rules > RulesVersion::V1 {
+        person::note(state, event, refused);
+    }
     let is_release = matches!(event.kind, Kind::HumanReleased { .. });
     if was_halted && state.is_halted() && !event.kind.asks() && !is_release {
         // Facts that arrive while the session is halted are recorded; they are nobody's new offence.
@@ -145,7 +156,7 @@ fn advance(state: &mut State, event: &Event) -> u64 {
     let gap = at.saturating_sub(state.now);
     state.now = state.now.max(at);
     // A session that waits for a person may still work; what it does then counts. Only a halt stops the clock.
-    let at_work = !state.is_halted() && !state.ended && !lifecycle::was_idle(event);
+    let at_work = !state.is_halted() && !lifecycle::was_idle(state, event);
     let elapsed = if at_work { gap } else { 0 };
     state.active_ms = state.active_ms.saturating_add(elapsed);
     elapsed

@@ -35,6 +35,7 @@ mod lifecycle;
 pub mod limits;
 pub mod metrics;
 mod periodic;
+mod person;
 pub mod policy;
 mod reasons;
 mod report;

@@ -5,7 +5,7 @@ use crate::error::{Code, Error};
 use crate::event::{Event, Kind, Origin, ReleaseMode, canonical_json};
 use crate::graph::Workflow;
 use crate::guards::{Draft, Family, Trips, Watch};
-use crate::limits::{INLINE_POLICY_BYTES, NAME_BYTES, RELEASED_GUARDS, STOPS};
+use crate::limits::{IDLE_RESTARTS, INLINE_POLICY_BYTES, NAME_BYTES, RELEASED_GUARDS, STOPS};
 use crate::policy::{Mode, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::{Latch, State, Stop};
@@ -57,8 +57,18 @@ pub(crate) fn accept(event: &Event) -> Result<(), Error> {
 
 /// Whether nobody worked in the time before this event: a person was waited for, or the sender says so (`idle: true`,
 /// when a run is taken up again).
-pub(crate) fn was_idle(event: &Event) -> bool {
-    event.extra.get("idle") == Some(&Value::Bool(true)) || waited_for_a_person(event)
+///
+/// An agent decides by itself when its session ends and starts. Under version 2 of the rules a session that works on
+/// after its end uses up time, and only the first restarts leave time out.
+pub(crate) fn was_idle(state: &State, event: &Event) -> bool {
+    if event.extra.get("idle") == Some(&Value::Bool(true)) {
+        return true;
+    }
+    let restarts = matches!(event.kind, Kind::SessionStarted { .. });
+    if state.rules == RulesVersion::V1 {
+        return state.ended || waited_for_a_person(event);
+    }
+    if restarts { state.person.restarts < IDLE_RESTARTS } else { waited_for_a_person(event) }
 }
 
 fn waited_for_a_person(event: &Event) -> bool {
@@ -121,7 +131,10 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
     match &event.kind {
         Kind::SessionStarted { policy: inline, workflow, parent, reopen, .. } => {
             state.ended = false;
-            begin(state, inline.as_ref(), workflow.as_ref(), parent.as_deref());
+            // A session that could choose another parent would leave one that is halted or has spent its budget.
+            let stays = state.rules > RulesVersion::V1 && state.parent.is_some();
+            let parent = parent.as_deref().filter(|_| !stays);
+            begin(state, inline.as_ref(), workflow.as_ref(), parent);
             if *reopen {
                 state.watch.reset(None);
                 state.flow.reset();

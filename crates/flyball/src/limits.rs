@@ -61,6 +61,9 @@ pub const EVIDENCE_FINGERPRINTS: usize = 8;
 pub const FEEDBACK_CHARS: usize = 600;
 /// How many stops by people are remembered until they are lifted.
 pub const STOPS: usize = 4;
+
+/// Restarts of a session (`session.started` while it is there) that leave the time before them out of its runtime.
+pub const IDLE_RESTARTS: u32 = 100;
 /// How many equal calls of one answer of the model count as one; further ones are repetitions.
 pub const ROUND_TWINS: usize = 16;
 /// How many guards keep a release record.

@@ -312,8 +312,11 @@ impl Sessions {
     }
 
     fn family(&self, event: &Event) -> Family {
+        let stays = self.all.get(&event.session).is_some_and(|session| {
+            session.state.rules_version() > RulesVersion::V1 && session.state.parent().is_some()
+        });
         let first = match &event.kind {
-            Kind::SessionStarted { parent, .. } => parent.as_deref(),
+            Kind::SessionStarted { parent, .. } if !stays => parent.as_deref(),
             _ => None,
         };
         if first.is_none()

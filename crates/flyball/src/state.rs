@@ -8,6 +8,7 @@ use crate::flow::Flow;
 use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
+use crate::person::Person;
 use crate::policy::Counters;
 use crate::rules_version::RulesVersion;
 use crate::tally::Tally;
@@ -94,6 +95,8 @@ pub struct State {
     pub(crate) blocked: Option<Latch>,
     /// Stops by people that were not lifted, oldest first. Under version 1 of the rules a stop is in `halted` instead.
     pub(crate) stops: Vec<Stop>,
+    /// A question that waits for a person, and restarts.
+    pub(crate) person: Person,
     /// The label that calls a person is set.
     pub(crate) labelled: bool,
     /// The policy that came inside `session.started`, as canonical JSON.
@@ -132,6 +135,9 @@ impl State {
         );
         sections.write("session", 1, &session)?;
         sections.write("stops", 1, &self.stops)?;
+        if self.person != Person::default() {
+            sections.write("person", 1, &self.person)?;
+        }
         sections.write("totals", 1, &self.totals)?;
         sections.write("tally", 1, &self.tally)?;
         sections.write("answers", 1, &self.answers)?;
@@ -197,6 +203,7 @@ impl State {
             }
             "session" => into(self.read_session(layout, bytes)),
             "stops" => into(read_into(&mut self.stops, layout, bytes)),
+            "person" => into(read_into(&mut self.person, layout, bytes)),
             "totals" => into(read_into(&mut self.totals, layout, bytes)),
             "tally" => into(read_into(&mut self.tally, layout, bytes)),
             "answers" => into(read_into(&mut self.answers, layout, bytes)),

@@ -229,3 +229,119 @@ fn a_state_stored_before_versions_existed_continues_under_version_1() {
     }
     assert_eq!(states, 17);
 }
+
+fn text_of(decision: &flyball::Decision, effect: &str, field: &str) -> Option<String> {
+    let found = decision.effects.iter().find(|found| found.effect == effect)?;
+    found.fields.get(field)?.as_str().map(str::to_owned)
+}
+
+#[test]
+fn ending_and_starting_a_session_again_leaves_out_only_so_much_time() {
+    let hour = 3_600_000_u64;
+    let layer = parse("budgets: {session: {runtime: 4h}}", Format::Yaml, "test").unwrap();
+    let runs = |between: &dyn Fn(u64) -> Vec<String>| {
+        let mut sessions = Sessions::new(PolicySource::new(vec![layer.clone()], Preset::Agent).unwrap());
+        (1..1_000_u64)
+            .take_while(|n| {
+                let at = n * hour;
+                between(at).iter().for_each(|line| drop(ask(&mut sessions, line)));
+                let call = format!(
+                    r#"{{"type":"tool.requested","at":{at},"tool":"read","args":{{"path":"f{n}"}}}}"#
+                );
+                ask(&mut sessions, &call).decision < Verdict::Block
+            })
+            .count()
+    };
+    let event = |kind: &str, at: u64| format!(r#"{{"type":"{kind}","at":{at}}}"#);
+    assert!(runs(&|_| Vec::new()) <= 5);
+    // Working on after the end uses up time like any other work.
+    assert!(runs(&|at| if at == hour { vec![event("session.ended", at)] } else { Vec::new() }) <= 5);
+    for kinds in [&["session.started"][..], &["session.ended", "session.started"]] {
+        let ran = runs(&|at| kinds.iter().map(|kind| event(kind, at)).collect());
+        assert!(ran <= 110, "{ran} hours of work with {kinds:?} between the calls");
+    }
+    // A person who comes back days later costs nothing, as before.
+    assert_eq!(runs(&|at| vec![event("user.message", at)]), 999);
+}
+
+#[test]
+fn a_session_keeps_the_parent_that_it_named_first() {
+    for (version, after) in [(1, Verdict::Allow), (2, Verdict::Halt)] {
+        let mut sessions = Sessions::new(source(version));
+        ask(&mut sessions, r#"{"type":"session.started","session":"top"}"#);
+        ask(&mut sessions, r#"{"type":"session.started","session":"free"}"#);
+        ask(&mut sessions, r#"{"type":"session.started","session":"child","parent":"top"}"#);
+        ask(&mut sessions, r#"{"type":"human.stopped","session":"top","by":"anna","why":"enough"}"#);
+        ask(&mut sessions, r#"{"type":"session.started","session":"child","parent":"free"}"#);
+        let call = r#"{"type":"tool.requested","session":"child","tool":"bash","args":{}}"#;
+        assert_eq!(ask(&mut sessions, call).decision, after, "version {version}");
+    }
+}
+
+#[test]
+fn compactions_between_equal_calls_reset_nothing() {
+    let mut sessions = Sessions::new(source(2));
+    let ran = (0..12).take_while(|_| {
+        let line = r#"{"type":"tool.requested","tool":"bash","args":{"command":"ls"}}"#;
+        let refused = ask(&mut sessions, line).decision >= Verdict::Block;
+        ask(&mut sessions, r#"{"type":"compaction"}"#);
+        !refused
+    });
+    assert_eq!(ran.count(), 5);
+}
+
+#[test]
+fn a_message_of_a_person_is_read_as_what_it_stands_for() {
+    let plan = r#"{"type":"confirmation.requested","question":"Delete a.txt?","plan":[{"tool":"delete","args":{"file":"a.txt"}}]}"#;
+    let say = |sessions: &mut Sessions, text: &str| {
+        ask(sessions, &format!(r#"{{"type":"person.message","text":"{text}","by":"chat:anna"}}"#))
+    };
+    for (text, read, effect) in [
+        ("yes", "plan_answer", "plan.approved"),
+        ("no", "plan_answer", "plan.rejected"),
+        ("cancel", "plan_answer", "plan.rejected"),
+        ("yes, if it is cheap", "plan_answer", "say"),
+        ("send me the full list of tasks", "new_request", "plan.replaced"),
+    ] {
+        let mut sessions = Sessions::new(source(2));
+        ask(&mut sessions, plan);
+        let said = say(&mut sessions, text);
+        assert_eq!(text_of(&said, "person.message", "as").as_deref(), Some(read), "{text}: {said:?}");
+        assert!(said.effects.iter().any(|found| found.effect == effect), "{text}: {said:?}");
+    }
+    let mut sessions = Sessions::new(source(2));
+    assert_eq!(
+        text_of(&say(&mut sessions, "hello"), "person.message", "as").as_deref(),
+        Some("user_message")
+    );
+    ask(&mut sessions, r#"{"type":"question.asked","text":"Which day?"}"#);
+    // A prompt that a host relays is no answer.
+    ask(&mut sessions, r#"{"type":"user.message","text":"and now?","relayed_by":"desk"}"#);
+    assert_eq!(
+        text_of(&say(&mut sessions, "Monday"), "person.message", "as").as_deref(),
+        Some("question_answer")
+    );
+    assert_eq!(
+        text_of(&say(&mut sessions, "thanks"), "person.message", "as").as_deref(),
+        Some("user_message")
+    );
+    // The plan that was shown is the plan that is answered, and the person who asked is the one who answers.
+    for extra in [r#","digest":"0123""#, r#","by":"chat:ben""#] {
+        let mut sessions = Sessions::new(source(2));
+        ask(&mut sessions, &plan.replace(r#""plan""#, r#""requester":"chat:anna","plan""#));
+        let line = format!(r#"{{"type":"person.message","text":"yes"{extra}}}"#);
+        let said = ask(&mut sessions, &line);
+        assert_eq!(
+            (said.decision, said.state),
+            (Verdict::Block, flyball::Status::AwaitingConfirmation),
+            "{extra}"
+        );
+    }
+    // A stop holds, whatever a person writes in the chat.
+    let mut sessions = Sessions::new(source(2));
+    ask(&mut sessions, plan);
+    ask(&mut sessions, r#"{"type":"human.stopped","by":"ben","why":"enough"}"#);
+    assert_eq!(say(&mut sessions, "yes").decision, Verdict::Halt);
+    let state = sessions.get("default").unwrap().state().clone();
+    assert_eq!(State::decode(&state.encode().unwrap()).unwrap(), state);
+}

@@ -31,7 +31,8 @@ fn every_event_that_is_made_is_one_of_the_contract() {
 fn who_speaks_is_told_apart() {
     for (source, origin) in [
         (json!("user"), Origin::Human),
-        (json!("sdk"), Origin::Human),
+        (json!("sdk"), Origin::Agent),
+        (json!("something_new"), Origin::Agent),
         (json!(null), Origin::Human),
         (json!("system"), Origin::Schedule),
         (json!("loop_wakeup"), Origin::Schedule),

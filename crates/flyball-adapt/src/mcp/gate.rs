@@ -140,6 +140,12 @@ impl Gate {
         }
     }
 
+    /// Whether the session was halted or stopped since the call was allowed.
+    fn is_halted(&self) -> bool {
+        let session = self.shared.setting.recorder.session(&self.session);
+        session.ok().flatten().is_none_or(|(state, _)| state.is_halted())
+    }
+
     /// A call that is wanted.
     fn called(&self, id: &str, call: ToolCall, line: &str) -> Vec<Act> {
         if call.goes_on() {
@@ -147,6 +153,10 @@ impl Gate {
             let mut paused = self.shared.paused();
             let at = paused.iter().position(|(session, open)| *session == self.session && open.what == what);
             if let Some(at) = at {
+                if self.is_halted() {
+                    let text = "The session is halted until a person releases it. The tool does not go on.";
+                    return vec![Act::ToClient(refusal(id, text))];
+                }
                 let (_, open) = paused.remove(at);
                 self.state().open.insert(id.to_owned(), open);
                 return vec![Act::ToServer(line.to_owned())];

@@ -85,6 +85,9 @@ pub(crate) enum TokenAct {
         /// Only for sessions whose names begin with this.
         #[arg(long, value_name = "PREFIX")]
         sessions: Option<String>,
+        /// For all sessions. A key of an agent or a host otherwise has only those that it made itself.
+        #[arg(long, conflicts_with = "sessions")]
+        all_sessions: bool,
         /// How long it is good for: 30d, 12h, 90m. Without it: until it is taken back.
         #[arg(long, value_name = "AGE")]
         expires: Option<String>,
@@ -116,6 +119,10 @@ pub(crate) enum TokenAct {
 pub(crate) enum Role {
     /// Reports and asks; never answers in a person's place.
     Agent,
+    /// A hook or SDK: an agent that also relays prompts that people type.
+    Host,
+    /// A chat: a host that also sends messages that people write.
+    Channel,
     /// A person who answers, releases and stops.
     Operator,
     /// Makes keys.

@@ -63,7 +63,7 @@ impl What {
 
     const fn of(kind: &Kind) -> Self {
         match kind {
-            Kind::UserMessage { .. } => What::UserMessage,
+            Kind::UserMessage { .. } | Kind::PersonMessage { .. } => What::UserMessage,
             Kind::AssistantMessage { .. } | Kind::TurnFinished { .. } => What::AssistantResponse,
             Kind::ToolRequested { .. } => What::ToolCall,
             Kind::ToolFinished { .. } | Kind::ToolDenied { .. } => What::ToolResult,

@@ -5,6 +5,7 @@
 //! an `error` object, so that a caller who waits for an answer to each line never hangs.
 
 use crate::args::Observe;
+use crate::clock;
 use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::input::Lines;
@@ -12,8 +13,8 @@ use crate::load;
 use crate::person;
 use crate::store;
 use crate::story::Tally;
-use flyball::{Event, Kind, Origin, Preset};
-use flyball_journal::{Address, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
+use flyball::{Denier, Event, Kind, Origin, Preset};
+use flyball_journal::{Address, Claims, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -82,8 +83,8 @@ fn together(lines: &mut Lines) -> Result<(Vec<Line>, Vec<Incoming>), Failure> {
         let Some(found) = lines.next_incoming(group.is_empty())? else { break };
         let place = lines.place();
         group.push(match found {
-            Ok(event) => match may_say(&event.event) {
-                Ok(()) => {
+            Ok(event) => match accepted(event) {
+                Ok(event) => {
                     let asks = event.event.kind.asks();
                     events.push(event);
                     Line { place, wrong: None, asks }
@@ -100,11 +101,29 @@ fn unanswered() -> Refusal {
     StoreError::new(flyball_journal::Trouble::Unknown, "the recorder gave no answer").into()
 }
 
+/// An event as its sender may say it. What an agent says about people is recorded as its own claim.
+fn accepted(event: Incoming) -> Result<Incoming, Failure> {
+    may_say(&event.event)?;
+    let of_a_person = match &event.event.kind {
+        Kind::UserMessage { origin, .. } => *origin == Origin::Human,
+        Kind::ToolDenied { by, .. } => *by == Denier::Human,
+        _ => false,
+    };
+    if (of_a_person || event.event.extra.contains_key("idle")) && person::is_below_an_agent() {
+        let settled = event.settled(&Claims::of_agent().with_time(), clock::now());
+        return settled.map_err(|error| Refusal::Event(error).into());
+    }
+    Ok(event)
+}
+
 /// What a person says is not taken from an agent. In the session of its own hook it does not even begin anew or speak as a
 /// person would: rows of equal acts end there.
 fn may_say(event: &Event) -> Result<(), Failure> {
     match &event.kind {
-        Kind::ConfirmationAnswered { .. } | Kind::HumanReleased { .. } => person::speaks(&event.session),
+        Kind::ConfirmationAnswered { .. }
+        | Kind::HumanReleased { .. }
+        | Kind::HumanStopped { .. }
+        | Kind::PersonMessage { .. } => person::speaks(&event.session),
         Kind::UserMessage { origin: Origin::Human, .. } => person::speaks_in_its_own(&event.session),
         Kind::SessionStarted { policy, reopen, .. } if policy.is_some() || *reopen => {
             person::speaks_in_its_own(&event.session)

@@ -33,6 +33,9 @@ pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
     // The store's own clock: what is old must not depend on the machine that cleans up.
     let before = desk.now()?.saturating_sub(old);
     let pruned = desk.prune(before, args.dry_run)?;
+    if !args.dry_run {
+        flyball_serve::prune_owners(desk.as_ref())?;
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
         let whole = json!({"before": before, "dry_run": args.dry_run, "sessions": pruned.sessions,

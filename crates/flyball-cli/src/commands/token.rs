@@ -6,7 +6,7 @@ use crate::fail::{Exit, Failure};
 use crate::person;
 use crate::store;
 use crate::words::{age, ago, line, moment, table};
-use flyball_serve::{Key, Keys, Role};
+use flyball_serve::{Key, KeyRequest, Keys, Role};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -16,10 +16,12 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
         person::speaks_at_all()?;
     }
     match &args.what {
-        TokenAct::Create { name, role, sessions, expires, store, json } => {
+        TokenAct::Create { name, role, sessions, all_sessions, expires, store, json } => {
             let ttl = expires.as_deref().map(|text| age(text).ok_or_else(|| bad_age(text))).transpose()?;
             let keys = Keys::new(store::address(store)?.open()?);
-            let new = keys.create(name, known(*role), sessions.clone(), ttl)?;
+            let (role, sessions, all_sessions) = (known(*role), sessions.clone(), *all_sessions);
+            let wanted = KeyRequest { name, role, sessions, all_sessions, ttl_ms: ttl };
+            let new = keys.create_requested(wanted)?;
             let mut out = std::io::stdout().lock();
             if *json {
                 writeln!(out, "{}", json!(new))?;
@@ -55,6 +57,8 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
 fn known(role: Word) -> Role {
     match role {
         Word::Agent => Role::Agent,
+        Word::Host => Role::Host,
+        Word::Channel => Role::Channel,
         Word::Operator => Role::Operator,
         Word::Admin => Role::Admin,
     }
@@ -83,7 +87,10 @@ fn print(keys: &[(String, Key)], as_json: bool) -> Result<(), Failure> {
             id.clone(),
             line(&key.name, 40),
             key.role.as_str().to_owned(),
-            key.sessions.clone().unwrap_or_else(|| "all".to_owned()),
+            key.sessions.clone().unwrap_or_else(|| {
+                let own = key.role < Role::Channel && !key.all_sessions;
+                if own { "own".to_owned() } else { "all".to_owned() }
+            }),
             ago(key.created, now),
             key.expires.map_or_else(|| "never".to_owned(), moment),
         ]

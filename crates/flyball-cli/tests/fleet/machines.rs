@@ -1,59 +1,20 @@
 //! Two servers on one PostgreSQL, as on two machines: no stickiness, one killed, one frozen, and nothing lost or doubled.
 
 use crate::clients::{Acknowledged, Client, all_stored, desk, event};
+use crate::database::Database;
 use crate::kit::{Server, folder};
 use crate::runs::{child_of, flows, json_of, run_of, steps, until};
 use flyball_serve::{Keys, Role};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Clients at once, the sessions that they share, and the events of each client.
 const CLIENTS: usize = 8;
 const SESSIONS: usize = 4;
 const EVENTS: usize = 120;
-
-/// A fresh database, taken away at the end.
-struct Database {
-    server: String,
-    name: String,
-    url: String,
-}
-
-impl Database {
-    /// `None`, with a word about it, if there is no server to test against.
-    fn new() -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let Ok(server) = std::env::var("FLYBALL_TEST_POSTGRES") else {
-            println!("skipped: FLYBALL_TEST_POSTGRES names no server");
-            return None;
-        };
-        let name = format!("flyball_fleet_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        sql(&server, &format!("CREATE DATABASE {name}"));
-        let (front, _) = server.rsplit_once('/').unwrap();
-        let url = format!("{front}/{name}");
-        Some(Database { server, name, url })
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        sql(&self.server, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-    }
-}
-
-fn sql(url: &str, text: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        let work = tokio::spawn(connection);
-        client.batch_execute(text).await.unwrap();
-        drop(client);
-        let _ = work.await;
-    });
-}
 
 fn signal(server: &Server, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(server.child.id()).unwrap()).unwrap(), signal).unwrap();

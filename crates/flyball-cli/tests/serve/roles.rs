@@ -40,6 +40,8 @@ fn every_route_lets_in_whom_the_table_says_and_nobody_else() {
     let keys = [
         (None, None),
         (Some(Role::Agent), Some(agent)),
+        (Some(Role::Host), Some(server.key("desk", Role::Host))),
+        (Some(Role::Channel), Some(server.key("chat", Role::Channel))),
         (Some(Role::Operator), Some(server.key("anna", Role::Operator))),
         (Some(Role::Admin), Some(server.key("root", Role::Admin))),
     ];
@@ -80,7 +82,7 @@ fn a_key_for_some_sessions_learns_nothing_of_the_others() {
     for session in ["mine/1", "hidden/2"] {
         server.event(&agent, &serde_json::json!({"type": "turn.started", "session": session}));
     }
-    let limited = [Role::Agent, Role::Operator, Role::Admin]
+    let limited = [Role::Agent, Role::Host, Role::Channel, Role::Operator, Role::Admin]
         .map(|role| (role, server.key_for(&format!("own-{}", role.as_str()), role, "mine/")));
     for door in doors().iter().filter(|door| !door.path.contains('{')) {
         for (role, key) in limited.iter().filter(|(role, _)| door.needs.is_some_and(|needs| *role >= needs)) {
@@ -98,12 +100,12 @@ fn a_key_for_some_sessions_learns_nothing_of_the_others() {
         assert!(whole.iter().any(|own| own == path), "{path} tells of all sessions");
     }
     // It could otherwise make itself a key for everything.
-    let admin = &limited[2].1;
+    let admin = &limited[4].1;
     let wanted = serde_json::json!({"name": "more", "role": "admin"});
     let (status, told) = server.json("POST", "/v1/keys", admin, Some(&wanted));
     assert_eq!((status, &told["error"]["code"]), (403, &"whole_store".into()));
     // What is its own, it sees; and its page has no way to where it may not go.
-    let operator = &limited[1].1;
+    let operator = &limited[3].1;
     let (_, list) = server.json("GET", "/v1/sessions", operator, None);
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
     let (status, page) = server.ask("GET", "/sessions", Some(operator), None);

@@ -383,7 +383,9 @@ impl Lane {
                     self.released = true;
                     self.still_halted = past.decision.state == Status::Halted;
                 }
-                Kind::UserMessage { .. } | Kind::ConfirmationAnswered { .. } => self.mail.push_back(past),
+                Kind::UserMessage { .. } | Kind::PersonMessage { .. } | Kind::ConfirmationAnswered { .. } => {
+                    self.mail.push_back(past);
+                }
                 _ => {}
             }
         }

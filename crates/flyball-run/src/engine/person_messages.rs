@@ -24,7 +24,9 @@ impl PersonMessage {
     /// The message of a stored event; nothing if the event is not a person's, or says nothing.
     pub(crate) fn of(past: &Past) -> Option<Self> {
         let (intro, text) = match &past.event.kind {
-            Kind::UserMessage { text, origin: Origin::Human } => ("A person wrote:", text),
+            Kind::UserMessage { text, origin: Origin::Human } | Kind::PersonMessage { text, .. } => {
+                ("A person wrote:", text)
+            }
             Kind::HumanReleased { why: Some(why), by, .. }
                 if !by.as_deref().is_some_and(|by| by.starts_with(BY_POLICY)) =>
             {
@@ -103,7 +105,11 @@ impl PersonMessages {
 /// Whether an event that was sent to a session is a person's answer: nothing else is taken for one.
 pub(crate) fn is_answer(event: &Event) -> bool {
     match &event.kind {
-        Kind::UserMessage { text, origin } => *origin == Origin::Human && !is_blank(text),
+        // A prompt that a host relays resets what a prompt resets; it answers nothing.
+        Kind::UserMessage { text, origin } => {
+            *origin == Origin::Human && !event.extra.contains_key("relayed_by") && !is_blank(text)
+        }
+        Kind::PersonMessage { text, .. } => !is_blank(text),
         Kind::ConfirmationAnswered { text, value, .. } => {
             value.is_some() || text.as_deref().is_some_and(|text| !is_blank(text))
         }

@@ -65,7 +65,10 @@ impl Walk {
                 if let Some(message) = PersonMessage::of(&past) {
                     self.lane.messages.add(message);
                 }
-                let Kind::UserMessage { text, .. } = past.event.kind else { return Ok(false) };
+                let (Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. }) = past.event.kind
+                else {
+                    return Ok(false);
+                };
                 self.vars.set("advice", json!(text));
                 Ok(true)
             }

@@ -31,7 +31,7 @@ pub(super) fn hear(turn: &mut Turn<'_>, question: &str) -> Result<Past, Stop> {
 /// What a person's event says.
 pub(super) fn words(past: &Past) -> String {
     match &past.event.kind {
-        Kind::UserMessage { text, .. } => text.clone(),
+        Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. } => text.clone(),
         Kind::ConfirmationAnswered { text, value, .. } => {
             text.clone().or_else(|| value.clone()).unwrap_or_default()
         }

@@ -4,15 +4,16 @@
 
 use super::ask::{self, BATCH_BYTES, EVENT_BYTES, Media, Name, bad_request};
 use super::schema::{Answers, EventBody};
+use crate::acts;
 use crate::audit;
 use crate::office::Shared;
 use crate::problem::Problem;
-use crate::who::{Peer, Principal, Role};
+use crate::who::{Peer, Principal, Role, Scope};
 use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flyball::Kind;
-use flyball_journal::{Incoming, Parcel};
+use flyball_journal::{Claims, Incoming, Parcel};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -113,13 +114,36 @@ impl Sender<'_> {
                 fields.push(("id", key));
             }
         }
-        let event = self.office.read_with(text, &fields)?;
+        let claims = match self.principal.role {
+            Role::Agent => Some(Claims::of_agent()),
+            Role::Host | Role::Channel => Some(Claims::of_relay(&self.principal.name)),
+            Role::Operator | Role::Admin => None,
+        };
+        let event = self.office.read_with(text, &fields, claims.as_ref())?;
         if let Some(own) = self.session.filter(|own| event.event.session != **own) {
             let what = format!("the event names another session than the path, which says '{own}'");
             return Err(bad_request(&what));
         }
         may_send(self.principal, &event)?;
         Ok(Box::new(event))
+    }
+
+    /// Refuses an event for a session of another key. Most events are for a session that is known to be theirs.
+    async fn owns(&self, incoming: &Incoming) -> Result<(), Problem> {
+        if self.principal.scope != Scope::Own {
+            return Ok(());
+        }
+        // A session draws on the budget of the one above it, so that must be theirs as well.
+        let parent = match &incoming.event.kind {
+            Kind::SessionStarted { parent, .. } => parent.as_deref(),
+            _ => None,
+        };
+        for session in std::iter::once(incoming.event.session.as_str()).chain(parent) {
+            if self.office.owners.cached(session, &self.principal.name) != Some(true) {
+                Box::pin(self.office.may_write(self.principal, session)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes a refusal that is one answer among many, and so no answer of its own.
@@ -134,7 +158,12 @@ impl Sender<'_> {
 /// Refuses what is not theirs to say.
 fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
     let event = &incoming.event;
-    principal.may_touch(&event.session)?;
+    // Whose sessions they are when it is not said by their names, `owns` finds out.
+    let may_touch = |session: &str| match principal.scope {
+        Scope::Own => Ok(()),
+        _ => principal.may_touch(session),
+    };
+    may_touch(&event.session)?;
     let route = match &event.kind {
         Kind::ConfirmationAnswered { .. } => "confirmation",
         Kind::HumanReleased { .. } => "releases",
@@ -142,23 +171,39 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
         Kind::SessionStarted { policy, parent, reopen, .. } => {
             if let Some(parent) = parent {
                 // A session draws on the budget of the one above it.
-                principal.may_touch(parent)?;
+                may_touch(parent)?;
             }
             let brings = policy.as_ref().is_some_and(|policy| !policy.is_null());
             // Both loosen what holds: another policy, and counters that begin again.
             if (brings || *reopen) && principal.role < Role::Operator {
-                let what =
-                    format!("'{}' is an agent, and an agent does not loosen its own limits", principal.name);
+                let what = format!(
+                    "'{}' is {}, and an agent does not loosen its own limits",
+                    principal.name,
+                    principal.role.with_article()
+                );
                 let advice = "leave `policy` and `reopen` out; the server's policy holds";
                 return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
             }
             return Ok(());
         }
+        Kind::PersonMessage { .. } if principal.role < Role::Channel => {
+            let what = format!(
+                "'{}' is {}, and a person's words come from a channel or a person",
+                principal.name,
+                principal.role.with_article()
+            );
+            let advice = "send them with a key of the role channel";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
+        }
         _ => return Ok(()),
     };
     let advice = format!("a person does this at POST /v1/sessions/{{session}}/{route}");
     if principal.role < Role::Operator {
-        let what = format!("'{}' is an agent, and an agent never speaks in a person's place", principal.name);
+        let what = format!(
+            "'{}' is {}, which never speaks in a person's place",
+            principal.name,
+            principal.role.with_article()
+        );
         return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
     }
     let what = "what a person does is not sent as an event";
@@ -193,7 +238,13 @@ async fn answer(
         Media::Json if text.trim_start().starts_with('[') => array(&text)?,
         Media::Json => {
             let event = sender.admit(&text, key.as_deref())?;
-            let decision = sender.office.intake.submit_one(event).await?;
+            sender.owns(&event).await?;
+            let decision = match event.event.kind {
+                Kind::PersonMessage { .. } => {
+                    Box::pin(acts::hear(sender.office, sender.principal, *event)).await?
+                }
+                _ => sender.office.intake.submit_one(event).await?,
+            };
             return Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response());
         }
     };
@@ -213,7 +264,14 @@ async fn answers(sender: &Sender<'_>, many: Vec<&str>) -> Result<Vec<String>, Pr
     let mut read = Vec::with_capacity(many.len());
     let mut good = Vec::with_capacity(many.len());
     for text in many {
-        match sender.admit(text, None) {
+        let admitted = match sender.admit(text, None) {
+            Ok(event) if matches!(event.event.kind, Kind::PersonMessage { .. }) => {
+                Err(bad_request("`person.message` is sent by itself, not among other events"))
+            }
+            Ok(event) => sender.owns(&event).await.map(|()| event),
+            Err(problem) => Err(problem),
+        };
+        match admitted {
             Ok(event) => {
                 good.push(event);
                 read.push(None);

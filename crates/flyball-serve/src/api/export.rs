@@ -70,7 +70,7 @@ pub(crate) async fn session(
     Path(session): Path<String>,
     wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
-    principal.may_touch(&session)?;
+    office.may_see(&principal, &session).await?;
     let Ok(Query(Wanted { format: form })) = wanted else {
         let what = "a session can be had in the formats jsonl and otlp";
         let status = StatusCode::UNPROCESSABLE_ENTITY;

@@ -192,7 +192,7 @@ pub(crate) async fn trips(
     Name(name): Name,
     Query(stretch): Query<Stretch>,
 ) -> Result<Json<TripPage>, Problem> {
-    principal.may_touch(&name)?;
+    office.may_see(&principal, &name).await?;
     let read = move |office: &Office| {
         let (from, to) = bounds(office, &name, stretch.from, stretch.to)?;
         let end = from.saturating_add(LOOKED_THROUGH - 1).min(to);

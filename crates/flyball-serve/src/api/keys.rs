@@ -4,7 +4,7 @@ use super::ask::{Ask, Name, bad_request};
 use crate::audit::Entry;
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::who::{Key, NewKey, Principal, Role};
+use crate::who::{Key, KeyRequest, NewKey, Principal, Role};
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
@@ -54,6 +54,9 @@ pub(crate) struct KeyBody {
     /// Only sessions whose names begin with this.
     #[schema(min_length = 1, max_length = 512)]
     sessions: Option<String>,
+    /// All sessions. Without it and without `sessions` a key of an agent or a host has those that it made itself.
+    #[serde(default)]
+    all_sessions: bool,
     /// How long it is good for, in milliseconds; without it, until it is taken back.
     #[schema(minimum = 1, maximum = 3_155_760_000_000_i64)]
     expires_in_ms: Option<u64>,
@@ -66,7 +69,7 @@ pub(crate) struct KeyBody {
 pub(crate) async fn create(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
-    Ask(KeyBody { name, role, sessions, expires_in_ms }): Ask<KeyBody>,
+    Ask(KeyBody { name, role, sessions, all_sessions, expires_in_ms }): Ask<KeyBody>,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.:@-".contains(c);
     if name.is_empty() || name.len() > NAME || !name.chars().all(plain) || name.starts_with("uid:") {
@@ -74,14 +77,22 @@ pub(crate) async fn create(
         return Err(bad_request(what));
     }
     if sessions.as_ref().is_some_and(|own| own.is_empty() || own.len() > flyball::limits::NAME_BYTES) {
-        return Err(bad_request("`sessions` is empty or too long; leave it out for all sessions"));
+        return Err(bad_request("`sessions` is empty or too long; leave it out, or send `all_sessions`"));
+    }
+    if sessions.is_some() && all_sessions {
+        return Err(bad_request(
+            "`sessions` limits the key, and `all_sessions` does not; send one of the two",
+        ));
     }
     if expires_in_ms.is_some_and(|ms| !(1..=LONGEST_MS).contains(&ms)) {
         let what = "`expires_in_ms` is from 1 to 100 years; leave it out for a key without an end";
         return Err(bad_request(what));
     }
     let by = Entry::by(&principal);
-    let made = move |office: &Office| office.keys.create_as(&by, &name, role, sessions, expires_in_ms);
+    let made = move |office: &Office| {
+        let wanted = KeyRequest { name: &name, role, sessions, all_sessions, ttl_ms: expires_in_ms };
+        office.keys.create_as(&by, wanted)
+    };
     Ok((StatusCode::CREATED, Json(office.look(made).await?)))
 }
 

@@ -46,6 +46,7 @@ pub(crate) async fn all(
     responses(
         (status = 200, description = "Events named `decision`: docs/signals.md", body = String, content_type = "text/event-stream"),
         (status = 403, description = "None of your sessions", body = ProblemBody),
+        (status = 404, description = "There is no such session, or another key made it", body = ProblemBody),
         (status = 422, description = "The place is none", body = ProblemBody),
     )
 )]
@@ -66,11 +67,11 @@ async fn listen(
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     if let Some(session) = &wanted.session {
-        principal.may_touch(session)?;
+        office.may_see(&principal, session).await?;
     }
     let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default());
     let after = last.or(wanted.after.as_deref()).map(cursor).transpose()?;
-    let filter = Filter { session: wanted.session, prefix: principal.sessions };
+    let filter = Filter { session: wanted.session, who: principal };
     let listener = Listener::new(office, filter, after).await?;
     let pieces = futures_util::stream::unfold(listener, |mut listener| async move {
         listener.next().await.map(|piece| (Ok::<_, Infallible>(piece), listener))

@@ -38,6 +38,7 @@ fn flyball_types() -> impl Iterator<Item = &'static str> {
     [
         "session.started",
         "user.message",
+        "person.message",
         "assistant.message",
         "turn.started",
         "turn.finished",

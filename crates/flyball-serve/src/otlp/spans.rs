@@ -82,7 +82,7 @@ impl Weaver {
                 let name = Begun::Turn(open.event.node.clone().unwrap_or_default());
                 vec![self.end(session, name, &open, earlier)]
             }
-            Kind::UserMessage { text, .. } => {
+            Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. } => {
                 if self.content == Content::Along {
                     if self.heard.len() >= OPEN {
                         self.heard.clear();

@@ -1,6 +1,6 @@
 //! What is around every page: the head, the places to go, the notice of what was done, the help.
 
-use crate::who::{Principal, Via};
+use crate::who::{Principal, Scope, Via};
 use maud::{DOCTYPE, Markup, html};
 
 /// Which of the places is shown.
@@ -75,7 +75,7 @@ pub(super) fn page(frame: &Frame<'_>, body: Markup) -> Markup {
 
 fn top(frame: &Frame<'_>) -> Markup {
     let inside = frame.who.is_some();
-    let whole = frame.who.is_some_and(|who| who.sessions.is_none());
+    let whole = frame.who.is_some_and(|who| who.scope == Scope::All);
     html! {
         header.top {
             a.brand href="/" { (mark()) span { "Flyball" } }

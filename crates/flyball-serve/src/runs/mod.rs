@@ -74,7 +74,8 @@ impl Runs {
 
     /// A person has said something to a session: if it is a run of ours, it goes on by itself.
     pub(crate) fn heard(&self, session: &str, kind: &str, verdict: Verdict, by: &str) {
-        let goes_on = matches!(kind, "human.released" | "confirmation.answered" | "user.message");
+        let goes_on =
+            matches!(kind, "human.released" | "confirmation.answered" | "user.message" | "person.message");
         if !goes_on || verdict >= Verdict::Block {
             return;
         }

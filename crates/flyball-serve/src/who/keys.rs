@@ -1,6 +1,6 @@
 //! Keys: made once, shown once, kept only as a digest; and logins, which are keys that a browser holds for a while.
 
-use super::{Peer, Principal, Role, Via};
+use super::{Peer, Principal, Role, Scope, Via};
 use crate::audit::{self, Entry};
 use axum::http::{HeaderMap, header};
 use flyball_journal::{Desk, If, Note, StoreError, Trouble};
@@ -36,11 +36,29 @@ pub struct Key {
     /// Only sessions whose names begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<String>,
+    /// All sessions. Without it and without `sessions` a key of an agent or a host has those that it made itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_sessions: bool,
     /// When it was made, in milliseconds since 1970.
     pub created: u64,
     /// When it ends, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
+}
+
+/// A key to make.
+#[derive(Debug, Clone)]
+pub struct KeyRequest<'a> {
+    /// Whose it is.
+    pub name: &'a str,
+    /// What it is good for.
+    pub role: Role,
+    /// Only sessions whose names begin with this.
+    pub sessions: Option<String>,
+    /// All sessions, also those that other keys made.
+    pub all_sessions: bool,
+    /// How long it is good for, in milliseconds.
+    pub ttl_ms: Option<u64>,
 }
 
 /// A key that was just made: the only time that its secret is seen.
@@ -57,7 +75,12 @@ pub struct NewKey {
 
 impl Key {
     pub(crate) fn into_principal(self, via: Via, peer: Peer) -> Principal {
-        Principal { name: self.name, role: self.role, sessions: self.sessions, via, from: peer }
+        let scope = match self.sessions {
+            Some(prefix) => Scope::Prefix(prefix),
+            None if self.role < Role::Channel && !self.all_sessions => Scope::Own,
+            None => Scope::All,
+        };
+        Principal { name: self.name, role: self.role, scope, via, from: peer }
     }
 }
 
@@ -101,24 +124,26 @@ impl Keys {
         sessions: Option<String>,
         ttl_ms: Option<u64>,
     ) -> Result<NewKey, StoreError> {
-        self.create_as(&terminal(), name, role, sessions, ttl_ms)
+        self.create_requested(KeyRequest { name, role, sessions, all_sessions: false, ttl_ms })
+    }
+
+    /// Makes a key with everything that can be said about it.
+    ///
+    /// # Errors
+    /// As [`Keys::create`].
+    pub fn create_requested(&self, wanted: KeyRequest<'_>) -> Result<NewKey, StoreError> {
+        self.create_as(&terminal(), wanted)
     }
 
     /// Makes a key in somebody's name: it is noted who did, before it is good for anything.
     ///
     /// # Errors
     /// As [`Keys::create`].
-    pub(crate) fn create_as(
-        &self,
-        by: &Entry,
-        name: &str,
-        role: Role,
-        sessions: Option<String>,
-        ttl_ms: Option<u64>,
-    ) -> Result<NewKey, StoreError> {
+    pub(crate) fn create_as(&self, by: &Entry, wanted: KeyRequest<'_>) -> Result<NewKey, StoreError> {
+        let KeyRequest { name, role, sessions, all_sessions, ttl_ms } = wanted;
         let created = self.desk.now()?;
         let expires = ttl_ms.map(|ttl| created.saturating_add(ttl));
-        let key = Key { name: name.to_owned(), role, sessions, created, expires };
+        let key = Key { name: name.to_owned(), role, sessions, all_sessions, created, expires };
         let secret = format!("{PREFIX}{}_{}", role.as_str(), random()?);
         let digest = digest(&secret);
         let note = note(KEYS, &digest, &key, expires)?;
@@ -249,8 +274,14 @@ impl Keys {
     /// If it cannot be kept.
     pub fn link(&self, name: &str) -> Result<String, StoreError> {
         let now = self.desk.now()?;
-        let key =
-            Key { name: name.to_owned(), role: Role::Operator, sessions: None, created: now, expires: None };
+        let key = Key {
+            name: name.to_owned(),
+            role: Role::Operator,
+            sessions: None,
+            all_sessions: false,
+            created: now,
+            expires: None,
+        };
         let word = random()?;
         let until = Some(now.saturating_add(LINK_MS));
         self.desk.put(&note(LINKS, &digest(&word), &key, until)?, If::New)?;

@@ -1,16 +1,20 @@
 //! Who may what: keys and their roles, peers on the socket, and the names under which the server may be asked.
 //!
-//! An agent reports what it does and asks whether it may; it can never say yes in a person's place. An operator is a
-//! person: they answer, release and stop. An admin makes keys. The role of a route stands beside it (`doors.rs`), and
+//! An agent reports what it does and asks whether it may; it can never say yes in a person's place. A host relays what
+//! people type to an agent, a channel what they write in a chat. An operator is a person: they answer, release and stop.
+//! An admin makes keys. The role of a route stands beside it (`doors.rs`), and
 //! the table of all of them is tested.
 
 mod hosts;
 mod keys;
+mod owners;
 mod peer;
 
 pub(crate) use hosts::Hosts;
 pub(crate) use keys::{COOKIE, digest, login_cookie, random};
-pub use keys::{Key, Keys, NewKey};
+pub use keys::{Key, KeyRequest, Keys, NewKey};
+pub use owners::prune_owners;
+pub(crate) use owners::{Owners, Scope};
 pub(crate) use peer::Peer;
 pub use peer::Uids;
 
@@ -33,6 +37,10 @@ const REFUSED: [&str; 5] =
 pub enum Role {
     /// Reports events and asks for decisions; never answers, releases or stops.
     Agent,
+    /// A hook or SDK between people and an agent: an agent that may also relay prompts that people typed.
+    Host,
+    /// A chat between people and agents: a host that may also send what a person wrote (`person.message`).
+    Channel,
     /// A person: answers, releases, stops, starts workflows.
     Operator,
     /// Makes and takes back keys.
@@ -45,8 +53,21 @@ impl Role {
     pub const fn as_str(self) -> &'static str {
         match self {
             Role::Agent => "agent",
+            Role::Host => "host",
+            Role::Channel => "channel",
             Role::Operator => "operator",
             Role::Admin => "admin",
+        }
+    }
+
+    /// The word in a sentence.
+    pub(crate) const fn with_article(self) -> &'static str {
+        match self {
+            Role::Agent => "an agent",
+            Role::Host => "a host",
+            Role::Channel => "a channel",
+            Role::Operator => "an operator",
+            Role::Admin => "an admin",
         }
     }
 }
@@ -57,8 +78,8 @@ pub(crate) struct Principal {
     /// The name of the key, or `uid:1000` on the socket.
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// Only sessions whose names begin with this.
-    pub(crate) sessions: Option<String>,
+    /// The sessions that they may see and write to.
+    pub(crate) scope: Scope,
     /// How they were let in.
     pub(crate) via: Via,
     /// From where they ask, for the audit log.
@@ -80,23 +101,19 @@ pub(crate) enum Via {
 }
 
 impl Principal {
-    /// Refuses a session that is none of theirs.
+    /// Refuses a session that is none of theirs, by its name. A key that has only sessions of its own is refused: who
+    /// owns a session is in the store ([`crate::office::Office::may_see`]).
     ///
     /// # Errors
     /// If the key is for other sessions.
     pub(crate) fn may_touch(&self, session: &str) -> Result<(), Problem> {
-        match &self.sessions {
-            Some(own) if !session.starts_with(own.as_str()) => {
-                let what = format!("this key is for sessions that begin with '{own}'");
-                Err(Problem::new(
-                    StatusCode::FORBIDDEN,
-                    "not_your_session",
-                    what,
-                    "use a key for this session",
-                ))
-            }
-            _ => Ok(()),
-        }
+        let what = match &self.scope {
+            Scope::All => return Ok(()),
+            Scope::Prefix(prefix) if session.starts_with(prefix.as_str()) => return Ok(()),
+            Scope::Prefix(prefix) => format!("this key is for sessions that begin with '{prefix}'"),
+            Scope::Own => return Err(not_yours()),
+        };
+        Err(Problem::new(StatusCode::FORBIDDEN, "not_your_session", what, "use a key for this session"))
     }
 }
 
@@ -155,6 +172,13 @@ async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Optio
         return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word }, peer)));
     }
     Ok(office.uids.principal(peer))
+}
+
+/// A session of another key, or of none.
+pub(crate) fn not_yours() -> Problem {
+    let what = "the session was not made with this key";
+    let advice = "use a session of your own, or a key that is made with --sessions or --all-sessions";
+    Problem::new(StatusCode::FORBIDDEN, "not_your_session", what, advice)
 }
 
 fn unknown_key() -> Problem {

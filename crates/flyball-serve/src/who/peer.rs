@@ -1,6 +1,6 @@
 //! Who is at the other end of the socket: the system says which user that is, and nobody can lie about it.
 
-use super::{Principal, Role, Via};
+use super::{Principal, Role, Scope, Via};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -59,6 +59,7 @@ impl Uids {
         } else {
             return None;
         };
-        Some(Principal { name: format!("uid:{uid}"), role, sessions: None, via: Via::Peer, from: peer })
+        let scope = if role < Role::Operator { Scope::Own } else { Scope::All };
+        Some(Principal { name: format!("uid:{uid}"), role, scope, via: Via::Peer, from: peer })
     }
 }

@@ -75,6 +75,17 @@ pub fn understand(text: &str) -> Answer {
     }
 }
 
+/// Whether a text replies to a yes-or-no question, clearly or not. What has no word of an answer in it is something
+/// else: a new request, for example.
+pub(crate) fn is_reply(text: &str) -> bool {
+    use Sense::{Cancel, Hold, No, Not, Okay, Vague, Yes};
+    if text.chars().nth(MAX_ANSWER_CHARS).is_some() {
+        return false;
+    }
+    let replies = |sense: &Option<Sense>| is_in(*sense, &[Yes, Okay, No, Not, Cancel, Hold, Vague]);
+    clauses_of(text).iter().any(|clause| clause.senses.iter().any(replies))
+}
+
 /// Guesses the language of a text by script and telling words; `None` if it cannot tell.
 pub fn language_of(text: &str) -> Option<Language> {
     let start: String = text.chars().take(MAX_LANGUAGE_CHARS).collect();

@@ -6,6 +6,7 @@ mod machine;
 mod texts;
 mod words;
 
+pub(crate) use answer::is_reply;
 pub use answer::{Answer, Language, language_of, understand};
 pub use machine::{Input, Phase, TABLE};
 pub use texts::{Text, Texts, known_keys};

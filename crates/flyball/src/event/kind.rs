@@ -131,6 +131,16 @@ pub enum Kind {
         #[serde(default)]
         origin: Origin,
     },
+    /// A person wrote something in a chat. What it is (an answer, a new request, a message) follows from what waits.
+    #[serde(rename = "person.message")]
+    PersonMessage {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The plan that was shown to the person; an answer to another one than the one that waits is refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+    },
     /// The agent spoke.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
@@ -332,9 +342,10 @@ pub enum Kind {
 }
 
 /// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 24] = [
+const TYPES: [(&str, &[&str]); 25] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
+    ("person.message", &["text", "by", "digest"]),
     ("assistant.message", &["text", "structured", "final"]),
     ("turn.started", &[]),
     ("turn.finished", &["output", "structured", "duration_ms"]),
@@ -376,6 +387,7 @@ impl Kind {
         match self {
             Kind::SessionStarted { .. } => "session.started",
             Kind::UserMessage { .. } => "user.message",
+            Kind::PersonMessage { .. } => "person.message",
             Kind::AssistantMessage { .. } => "assistant.message",
             Kind::TurnStarted { .. } => "turn.started",
             Kind::TurnFinished { .. } => "turn.finished",
@@ -407,6 +419,7 @@ impl Kind {
         matches!(
             self,
             Kind::AssistantMessage { .. }
+                | Kind::PersonMessage { .. }
                 | Kind::TurnStarted {}
                 | Kind::TurnFinished { .. }
                 | Kind::ToolRequested { .. }

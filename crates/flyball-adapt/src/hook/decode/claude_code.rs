@@ -33,8 +33,10 @@ pub(super) fn read<'a>(event: &str, body: &Body<'a>) -> Result<Told<'a>, &'stati
         }
         "UserPromptSubmit" => {
             let origin = match body.text("source") {
+                None | Some("user") => Origin::Human,
                 Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => Origin::Schedule,
-                _ => Origin::Human,
+                // `sdk`, and whatever a later version adds: a program speaks.
+                Some(_) => Origin::Agent,
             };
             What::Prompt {
                 text: body.text("prompt").unwrap_or_default(),

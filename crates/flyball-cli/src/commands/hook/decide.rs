@@ -4,11 +4,11 @@ use crate::args::AnswerArgs;
 use crate::clock;
 use crate::commands::tell;
 use crate::fail::{Exit, Failure};
-use crate::{load, store};
+use crate::{load, person, store};
 use flyball::policy::{Effect, OnError};
 use flyball::{Code, Decision, Origin, Preset, Status, Verdict, effect_of};
 use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, decode, pair, reply};
-use flyball_journal::{Address, Door, Incoming, Recorder, RecorderOptions, Refusal};
+use flyball_journal::{Address, Door, Incoming, Record, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ use std::sync::{Mutex, PoisonError};
 const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// How far back the request of a call is looked for, in events.
 const LOOK_BACK: u64 = 96;
+/// How long after a request the same request is taken for the same call, in milliseconds.
+const ASKED_TWICE_MS: u64 = 10_000;
 
 /// What is known of the call so far: enough to answer it if the work is not done in time.
 #[derive(Debug, Clone)]
@@ -73,6 +75,12 @@ pub(super) fn work(
             note(&|known| known.moment = garbled.moment);
             format!("{} ({})", garbled.what, Garbled::CODE)
         })
+    });
+    let call = call.map(|mut call| {
+        if person::settle_claims(host, &mut call.events) && call.origin == Origin::Human {
+            call.origin = Origin::Agent;
+        }
+        call
     });
     let folder = match &call {
         Ok(call) => call.cwd.as_deref().map(PathBuf::from).filter(|cwd| cwd.is_absolute()).unwrap_or(here),
@@ -252,16 +260,67 @@ fn submit(told: &[Value], moment: Moment, recorder: &Recorder) -> Result<Vec<Dec
     let mut decisions = Vec::new();
     for (event, answer) in told.iter().zip(recorder.submit_all(events)) {
         match answer {
-            Ok(decision) => decisions.push(decision),
+            Ok(decision) => {
+                let anew = asked_anew(event, decision.seq, recorder)?;
+                decisions.push(match anew {
+                    Some(anew) => recorder.submit(read(&anew)?)?,
+                    None => decision,
+                });
+            }
             Err(Refusal::Event(error)) if error.code == Code::EventConflict => {
-                if moment == Moment::BeforeTool {
-                    decisions.push(recorder.submit(read(&otherwise(event))?)?);
+                let anew = match seq_of(event, recorder)? {
+                    Some(known) if moment == Moment::AfterTool => asked_anew(event, known, recorder)?,
+                    _ => (moment == Moment::BeforeTool).then(|| otherwise(event)),
+                };
+                if let Some(anew) = anew {
+                    decisions.push(recorder.submit(read(&anew)?)?);
                 }
             }
             Err(refusal) => return Err(refusal.into()),
         }
     }
     Ok(decisions)
+}
+
+/// The number that an event's id was stored under.
+fn seq_of(event: &Value, recorder: &Recorder) -> Result<Option<u64>, Failure> {
+    let field = |name: &str| event.get(name).and_then(Value::as_str);
+    let (Some(session), Some(id)) = (field("session"), field("id")) else { return Ok(None) };
+    Ok(recorder.journal().find(session, id)?.map(|known| known.seq))
+}
+
+/// The same event under another id, if its call id was used before for another call: that call has ended since it was
+/// asked for, or was asked for long ago. A host that runs two hooks for one call tells the same at about the same time.
+fn asked_anew(event: &Value, known: u64, recorder: &Recorder) -> Result<Option<Value>, Failure> {
+    let field = |name: &str| event.get(name).and_then(Value::as_str);
+    let others: &[&str] = match field("type") {
+        Some("tool.requested") => &["tool.finished", "tool.denied"],
+        Some("tool.finished") => &["tool.requested"],
+        _ => return Ok(None),
+    };
+    let (Some(session), Some(id), Some(call)) = (field("session"), field("id"), field("call")) else {
+        return Ok(None);
+    };
+    let records = recorder.journal().records(session, known, known.saturating_add(LOOK_BACK))?;
+    let of_this_call = |record: &&Record| {
+        let other = serde_json::from_str::<Value>(&record.text).unwrap_or_default();
+        let is = |name: &str, word: &str| other.get(name).is_some_and(|value| value == word);
+        record.seq > known && is("call", call) && others.iter().any(|kind| is("type", kind))
+    };
+    let since = match records.first().filter(|first| first.seq == known).and_then(|first| first.at) {
+        Some(at) if others.len() > 1 => clock::now().unwrap_or(at).saturating_sub(at) / ASKED_TWICE_MS,
+        _ => 0,
+    };
+    let anew = match records.iter().rev().find(of_this_call) {
+        Some(record) => format!("{id}:after:{}", record.seq),
+        None if since > 0 => format!("{id}:later:{since}"),
+        None => return Ok(None),
+    };
+    let mut event = event.clone();
+    if let Some(fields) = event.as_object_mut() {
+        fields.insert("id".to_owned(), json!(anew));
+    }
+    Ok(Some(event))
 }
 
 /// The same event under an id of its own.

@@ -70,7 +70,9 @@ fn told(past: &Past, so_far: &SoFar, lane: &Lane, closed: &[LoopReport]) -> Vec<
         Kind::ConfirmationRequested { question, .. } => {
             format!("  needs a yes: {}", line(question.as_deref().unwrap_or("to a plan"), FOR_THE_PERSON))
         }
-        Kind::UserMessage { text, .. } => format!("  answer: {}", line(text, SHOWN)),
+        Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. } => {
+            format!("  answer: {}", line(text, SHOWN))
+        }
         Kind::ConfirmationAnswered { text, value, .. } => {
             format!("  answer: {}", line(text.as_deref().or(value.as_deref()).unwrap_or_default(), SHOWN))
         }

@@ -11,9 +11,9 @@ use crate::args::{PolicyArgs, StoreArgs, Tell, Who};
 use crate::fail::{Exit, Failure};
 use crate::story::Tally;
 use crate::words::line;
-use crate::{person, store};
+use crate::{clock, person, store};
 use flyball::{Decision, Event, Kind, Verdict};
-use flyball_journal::Address;
+use flyball_journal::{Address, Claims};
 use serde_json::{Value, json};
 
 /// The field by which a told event is known from one of the hook.
@@ -34,6 +34,12 @@ pub(crate) fn run(args: &Tell) -> Result<Exit, Failure> {
     let mut word = Word::over(recorder, &who, &session, None)?;
     let event = word.read(&Value::Object(event))?;
     may_be_told(&event.event, word.plan.is_some())?;
+    let event = if person::is_below_an_agent() {
+        let settled = event.settled(&Claims::of_agent().with_time(), clock::now());
+        settled.map_err(|error| Failure::at("", &error))?
+    } else {
+        event
+    };
     let kind = event.event.kind.name();
     let decision = word.record(event)?;
 
@@ -50,7 +56,9 @@ fn may_be_told(event: &Event, waits: bool) -> Result<(), Failure> {
         Kind::HumanReleased { .. } => "a person releases with `flyball release SESSION --why TEXT`",
         Kind::HumanStopped { .. } => "a person stops with `flyball stop SESSION --why TEXT`",
         Kind::ConfirmationAnswered { .. } => "a person answers with `flyball approve`, `deny` or `send`",
-        Kind::UserMessage { .. } => "a person speaks with `flyball send SESSION TEXT`",
+        Kind::UserMessage { .. } | Kind::PersonMessage { .. } => {
+            "a person speaks with `flyball send SESSION TEXT`"
+        }
         Kind::SessionStarted { .. } | Kind::SessionEnded { .. } => {
             "the hook tells it; for a session without one: `flyball observe --store`"
         }
