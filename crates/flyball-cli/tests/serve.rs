@@ -11,5 +11,9 @@ mod attacks;
 mod bombs;
 #[path = "serve/kit.rs"]
 mod kit;
+#[path = "serve/limits.rs"]
+mod limits;
 #[path = "serve/roles.rs"]
 mod roles;
+#[path = "serve/tls.rs"]
+mod tls;

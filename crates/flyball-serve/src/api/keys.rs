@@ -4,7 +4,7 @@ use super::ask::{Ask, Name, bad_request};
 use crate::audit::Entry;
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::who::{Key, NewKey, Principal, Role};
+use crate::who::{Key, NewKey, Principal, Role, check_proof};
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
@@ -80,6 +80,7 @@ pub(crate) async fn create(
         let what = "`expires_in_ms` is from 1 to 100 years; leave it out for a key without an end";
         return Err(bad_request(what));
     }
+    check_proof(&principal)?;
     let by = Entry::by(&principal);
     let made = move |office: &Office| office.keys.create_as(&by, &name, role, sessions, expires_in_ms);
     Ok((StatusCode::CREATED, Json(office.look(made).await?)))
@@ -94,6 +95,7 @@ pub(crate) async fn revoke(
     Extension(principal): Extension<Principal>,
     Name(id): Name,
 ) -> Result<Json<Key>, Problem> {
+    check_proof(&principal)?;
     let by = Entry::by(&principal);
     let taken = office.look(move |office| office.keys.revoke_as(&by, &id)).await?;
     taken.map(Json).ok_or_else(|| {
