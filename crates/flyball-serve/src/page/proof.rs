@@ -4,7 +4,9 @@
 //! of such a login can be read with the cookie alone.
 
 use super::forms::Sent;
+use super::links;
 use super::shell::{Frame, page};
+use super::text::line;
 use crate::office::Shared;
 use crate::problem::Problem;
 use crate::who::{Principal, Via};
@@ -64,10 +66,11 @@ pub(super) fn ask(principal: &Principal, what: &str, sent: &Sent) -> Response {
         "release" => ("Confirm the release", "Release"),
         _ => ("Confirm your answer", "Answer"),
     };
+    let session = links::decoded(&sent.session).unwrap_or_default();
     let body = html! {
         section.card.login {
             h1 { (title) }
-            p { "Enter your key to confirm that it is you." }
+            p { "Session " span.untrusted { (line(&session, 120)) } ". Enter your key to confirm that it is you." }
             @if !sent.secret.trim().is_empty() { p.wrong role="alert" { "This is not the key of this login." } }
             form method="post" action=(format!("/act/{what}")) {
                 @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
