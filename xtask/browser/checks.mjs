@@ -1,9 +1,10 @@
 // What must hold in a real browser. Each check has a server of its own, so that none depends on another.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AXE, at, holds, same } from "./kit.mjs";
+import { AXE, at, holds, same, visit } from "./kit.mjs";
 import { looping, plan, world } from "./sample.mjs";
 import { attacks } from "./attacks.mjs";
+import { attacker, replay } from "./other_ports.mjs";
 
 const rulebook = readFileSync(AXE, "utf8");
 const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
@@ -118,7 +119,7 @@ export const nothing_that_a_session_says_runs = async (server, browser) => {
   const names = await attacks(server);
   const places = ["/", "/?page=2", "/sessions", "/health", ...names.flatMap((name) => [at(name), `${at(name)}/graph.svg`])];
   for (const place of places) {
-    await page.goto(server.place + place);
+    await visit(page, server.place + place);
     same(await page.evaluate(() => window.hits), [], `what ran on ${place}`);
     same(await page.evaluate(() => document.querySelectorAll("script:not([src='/assets/app.js']), iframe, object, embed, [onerror], [onload], [onclick], [style]").length), 0, `foreign elements on ${place}`);
   }
@@ -137,7 +138,7 @@ export const pages_are_for_everybody = async (server, browser) => {
   for (const [options, rules] of looks) {
     const page = await server.person(browser, options);
     for (const place of pages) {
-      await page.goto(server.place + place);
+      await visit(page, server.place + place);
       const told = `${place} (${JSON.stringify(options)})`;
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       holds(wide <= 0, `${told} is not wider than the screen: ${wide} px`);
@@ -159,13 +160,20 @@ export const the_script_is_not_needed = async (server, browser) => {
   await server.events("cleaner", plan());
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
-  await page.goto(server.link);
-  await page.getByRole("button", { name: "Log in with this link" }).click();
+  const operator = server.key("anna", "operator");
+  await page.goto(`${server.place}/login`);
+  await page.getByLabel("Your key").fill(operator);
+  await page.getByRole("button", { name: "Log in" }).click();
   await page.waitForURL(`${server.place}/`);
+  // The cookie alone reads these pages, so each act needs the key.
   await card(page, "looper").getByLabel("Reason").fill("seen");
+  await card(page, "looper").getByLabel("Your key").fill(operator);
   await card(page, "looper").getByRole("button", { name: "Release 3 more" }).click();
   await page.getByText("Released: it may go on, within bounds.").waitFor();
   await card(page, "cleaner").getByRole("button", { name: "Approve" }).click();
+  await page.getByRole("heading", { name: "Confirm the approval" }).waitFor();
+  await page.getByLabel("Your key").fill(operator);
+  await page.getByRole("button", { name: "Approve" }).click();
   await page.getByText("Approved. The plan runs once.").waitFor();
   await page.goto(`${server.place}/sessions`);
   await page.getByLabel("Search by name").fill("loop");
@@ -173,7 +181,64 @@ export const the_script_is_not_needed = async (server, browser) => {
   same(await page.locator("tbody tr").count(), 1, "sessions that were found");
   await page.getByRole("link", { name: "looper", exact: true }).click();
   holds(await page.locator("#timeline").isVisible(), "the session is shown");
-  await page.goto(server.link);
-  await page.getByRole("button", { name: "Log in with this link" }).click();
-  holds(/was used before/.test(await page.textContent("main")), "a link lets in once");
+  const fresh = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  for (const [times, place] of [[1, /Inbox/], [2, /was used before/]]) {
+    await fresh.goto(server.link);
+    await fresh.getByRole("button", { name: "Log in with this link" }).click();
+    holds(place.test(await fresh.textContent("main")), `a link lets in once: attempt ${times}`);
+  }
+};
+
+/** After a while the key is asked for again, with the script too, and the act is done with it. */
+export const an_old_login_proves_itself_before_it_approves = async (server, browser) => {
+  const page = await server.person(browser);
+  await server.events("cleaner", plan());
+  await server.restart("--proof-max-age", "1s");
+  await new Promise((done) => setTimeout(done, 1_500));
+  await visit(page, server.place);
+  await card(page, "cleaner").getByRole("button", { name: "Approve" }).click();
+  await page.getByRole("heading", { name: "Confirm the approval" }).waitFor();
+  same(server.told("status", "cleaner").state, "awaiting_confirmation", "the plan before the proof");
+  await page.getByLabel("Your key").fill("flyball_operator_wrong");
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText("This is not the key of this login.").waitFor();
+  await page.getByLabel("Your key").fill(server.operator);
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText("Approved. The plan runs once.").waitFor();
+  clean(page);
+};
+
+/** A page and a server on another port of the same host get the cookie, and can neither approve, release nor read. */
+export const a_login_is_useless_to_other_ports = async (server, browser) => {
+  const page = await server.person(browser);
+  await server.events("cleaner", plan());
+  await server.events("looper", looping());
+  await card(page, "cleaner").waitFor();
+  const other = await attacker(server.place);
+  try {
+    for (const host of ["127.0.0.1", "localhost"]) {
+      const target = server.place.replace("127.0.0.1", host);
+      const victim = await page.context().newPage();
+      await victim.goto(`http://${host}:${other.port}/`);
+      await victim.waitForFunction(() => window.finished, null, { timeout: 30_000 });
+      const read = await victim.evaluate(() => window.read.join(" "));
+      holds(!/expired|npm test/.test(read), `the page on ${host}:${other.port} reads nothing: ${read.slice(0, 200)}`);
+      await victim.close();
+      for (const cookie of other.cookies) {
+        for (const session of ["cleaner", "looper"]) {
+          const stolen = await replay(target, cookie, session);
+          same(server.told("status", "cleaner").state, "awaiting_confirmation", "the plan after a replay of the cookie");
+          same(server.told("status", "looper").state, "halted", "the halt after a replay of the cookie");
+          holds(!stolen.some((text) => /expired|npm test/.test(text)), "the cookie alone reads nothing");
+        }
+      }
+    }
+    holds(other.cookies.size > 0, "the browser sent its cookie to the other port");
+  } finally {
+    other.close();
+  }
+  same(server.told("status", "cleaner").state, "awaiting_confirmation", "the plan after all attacks");
+  await page.goto(server.place);
+  await card(page, "cleaner").getByRole("button", { name: "Approve" }).click();
+  await page.getByText("Approved. The plan runs once.").waitFor();
 };

@@ -31,21 +31,35 @@ export class Server {
     server.store = `sqlite:${join(server.folder, "flyball.db")}`;
     const more = policy ? ["--policy", "flyball.yaml"] : [];
     if (policy) writeFileSync(join(server.folder, "flyball.yaml"), policy);
-    const args = ["serve", "--listen", "127.0.0.1:0", "--no-socket", "--store", server.store, ...more];
-    server.child = spawn(server.flyball, args, { cwd: server.folder, stdio: ["ignore", "ignore", "pipe"] });
-    server.said = "";
-    await new Promise((resolve, reject) => {
-      server.child.stderr.on("data", (text) => {
-        server.said += text;
-        if (/keys for people/.test(server.said)) resolve();
-      });
-      server.child.on("exit", () => reject(new Error(`the server has ended:\n${server.said}`)));
-      setTimeout(() => reject(new Error(`the server does not start:\n${server.said}`)), 60_000).unref();
-    });
+    server.args = ["serve", "--no-socket", "--store", server.store, ...more];
+    await server.run("127.0.0.1:0");
     server.place = /http:\/\/127\.0\.0\.1:\d+/.exec(server.said)[0];
     server.link = /http:\S+\/login\?link=\S+/.exec(server.said)[0];
     server.agent = server.key("bot", "agent");
     return server;
+  }
+
+  /** Starts the process. */
+  async run(address, ...more) {
+    this.child = spawn(this.flyball, [...this.args, "--listen", address, ...more], { cwd: this.folder, stdio: ["ignore", "ignore", "pipe"] });
+    this.said = "";
+    await new Promise((resolve, reject) => {
+      this.child.stderr.on("data", (text) => {
+        this.said += text;
+        if (/keys for people/.test(this.said)) resolve();
+      });
+      this.child.on("exit", () => reject(new Error(`the server has ended:\n${this.said}`)));
+      setTimeout(() => reject(new Error(`the server does not start:\n${this.said}`)), 60_000).unref();
+    });
+  }
+
+  /** Stops the process, and starts another one at the same address, with more arguments. */
+  async restart(...more) {
+    this.child.removeAllListeners("exit");
+    const ended = new Promise((done) => this.child.once("exit", done));
+    this.child.kill("SIGKILL");
+    await ended;
+    await this.run(this.place.replace("http://", ""), ...more);
   }
 
   stop() {
@@ -109,9 +123,16 @@ export class Server {
     await page.getByLabel("Your key").fill(this.operator);
     await page.getByRole("button", { name: "Log in" }).click();
     await page.waitForURL(`${this.place}/`);
+    await page.locator("#inbox").waitFor({ state: "attached" });
     return page;
   }
 }
+
+/** Opens an address and waits until the script has loaded the contents. */
+export const visit = async (page, address) => {
+  await page.goto(address);
+  await page.waitForFunction(() => !document.querySelector("#opening p"));
+};
 
 /** The address of a session's page. */
 export const at = (session) => `/sessions/${encodeURIComponent(session)}`;

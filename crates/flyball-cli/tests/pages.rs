@@ -4,6 +4,8 @@
 
 #[path = "serve/kit.rs"]
 mod kit;
+#[path = "pages/login.rs"]
+mod login;
 #[path = "pages/markup.rs"]
 mod markup;
 #[path = "pages/payloads.rs"]
@@ -146,7 +148,7 @@ fn a_form_needs_the_word_of_its_login_and_a_page_of_ours() {
     let (agent, person) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
     halted(&server, &agent, "s/1");
     let mut visitor = Visitor::new(&server);
-    visitor.enter(&person);
+    visitor.enter_with_script(&person);
     let inbox = visitor.get("/").body;
     let (word, session, key) = (field(&inbox, "word"), field(&inbox, "session"), field(&inbox, "key"));
     let guard = field(&inbox, "guard");
@@ -178,7 +180,7 @@ fn a_form_needs_the_word_of_its_login_and_a_page_of_ours() {
     }
     let other = server.key("ben", Role::Operator);
     let mut second = Visitor::new(&server);
-    second.enter(&other);
+    second.enter_with_script(&other);
     let fields = [("word", word.as_str()), ("session", &session), ("why", "x")];
     assert_eq!(second.post("/act/release", &fields).status, 403, "the word of somebody else's login");
 
@@ -211,7 +213,7 @@ fn a_plan_is_approved_once_with_the_ticket_of_the_page() {
     let (agent, person) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
     asked(&server, &agent, "p");
     let mut visitor = Visitor::new(&server);
-    visitor.enter(&person);
+    visitor.enter_with_script(&person);
     let inbox = visitor.get("/").body;
     assert!(inbox.contains("Delete both?") && inbox.contains("2 steps"), "{inbox}");
     let (word, ticket) = (field(&inbox, "word"), field(&inbox, "ticket"));
@@ -271,8 +273,14 @@ fn a_session_is_told_with_its_evidence_its_policy_and_its_repeats() {
     let inbox = visitor.get("/").body;
     assert!(inbox.contains("2 sessions wait") && inbox.contains("Which day?"), "{inbox}");
     let word = field(&inbox, "word");
-    let said =
-        [("word", word.as_str()), ("session", "asks"), ("text", "Friday"), ("key", "k"), ("back", "inbox")];
+    let said = [
+        ("word", word.as_str()),
+        ("session", "asks"),
+        ("text", "Friday"),
+        ("key", "k"),
+        ("back", "inbox"),
+        ("secret", person.as_str()),
+    ];
     assert_eq!(visitor.post("/act/say", &said).header("location"), "/?did=said&in=asks");
     let after = visitor.get("/").body;
     assert!(after.contains("1 session waits"), "an answered question waits no more: {after}");

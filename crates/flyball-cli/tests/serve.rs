@@ -25,7 +25,11 @@ mod database;
 mod ear;
 #[path = "serve/kit.rs"]
 mod kit;
+#[path = "serve/limits.rs"]
+mod limits;
 #[path = "serve/roles.rs"]
 mod roles;
 #[path = "serve/session_status.rs"]
 mod session_status;
+#[path = "serve/tls.rs"]
+mod tls;

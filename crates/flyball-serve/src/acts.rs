@@ -7,7 +7,7 @@
 use crate::audit::{self, Entry};
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::who::{Principal, Role, digest, random};
+use crate::who::{Principal, Role, check_proof, digest, random};
 use axum::http::StatusCode;
 use flyball::confirm::{Answer, understand};
 use flyball::{Decision, Kind};
@@ -54,6 +54,11 @@ pub(crate) enum Act {
 }
 
 impl Act {
+    /// Whether it lets an agent continue. A refusal never needs more than a login.
+    pub(crate) fn needs_proof(&self) -> bool {
+        matches!(self, Act::Approve { .. } | Act::Release { .. } | Act::Say { .. })
+    }
+
     /// The word for the audit log.
     fn name(&self) -> &'static str {
         match self {
@@ -91,6 +96,9 @@ pub(crate) async fn act(
 ) -> Result<Decision, Problem> {
     person(principal)?;
     principal.may_touch(session)?;
+    if act.needs_proof() {
+        check_proof(principal)?;
+    }
     let entry = Entry::by(principal).doing(act.name()).inside(session, why);
     let open = audit::begin(office, entry).await?;
     let came = match (&act, why.is_none_or(flyball::is_blank)) {

@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     /// Their role, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Role>,
-    /// `approve`, `deny`, `release`, `stop`, `say`, `key.created`, `key.revoked`, `login` or `refused`.
+    /// `approve`, `deny`, `release`, `stop`, `say`, `key.created`, `key.revoked`, `login`, `proof` or `refused`.
     pub(crate) what: String,
     /// More about it: what was asked for, or which key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

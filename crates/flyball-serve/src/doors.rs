@@ -7,14 +7,16 @@ use crate::page;
 use crate::problem::Problem;
 use crate::serve::Inside;
 use crate::signals::watch::Asking;
+use crate::usage::Usage;
 use crate::who::{self, Peer, Principal, Role, Scope};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::{Arc, LazyLock};
+use tokio::sync::OwnedSemaphorePermit;
 use tower::ServiceExt;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -57,6 +59,9 @@ impl Lock {
         }
     }
 }
+
+/// Tells browsers to ask under this name only with TLS, for 30 days.
+const STRICT: HeaderValue = HeaderValue::from_static("max-age=2592000");
 
 /// Where events are sent to, and whom that route lets in.
 const EVENTS: &str = "/v1/events";
@@ -125,11 +130,29 @@ fn guarded(lock: Lock, route: MethodRouter<Shared>) -> MethodRouter<Shared> {
         return route;
     }
     route.layer(from_fn(move |request: Request, next: Next| async move {
-        match lock.check(&request) {
-            Ok(()) => next.run(request).await,
+        if let Err(problem) = lock.check(&request) {
+            return problem.into_response();
+        }
+        match reads(&request).await {
+            Ok(_held) => next.run(request).await,
             Err(problem) => problem.into_response(),
         }
     }))
+}
+
+/// Counts a request that reads the store against the limit of its key. The request itself is not kept meanwhile.
+fn reads(
+    request: &Request,
+) -> impl Future<Output = Result<Option<OwnedSemaphorePermit>, Problem>> + Send + use<> {
+    let known = request.extensions();
+    let (principal, usage) = (known.get::<Principal>().cloned(), known.get::<Arc<Usage>>().cloned());
+    let counted = principal.zip(usage).filter(|_| *request.method() == Method::GET);
+    async move {
+        match counted {
+            Some((principal, usage)) => usage.read(&principal).await,
+            None => Ok(None),
+        }
+    }
 }
 
 /// A page is guarded as well, and a browser is told so in a page.
@@ -173,7 +196,8 @@ impl Entrance {
     pub(crate) fn new(office: Shared) -> Self {
         let Doors { router, pages, .. } = all();
         let (api, _) = router.split_for_parts();
-        let routed = |State(office): State<Shared>, request: Request, next: Next| async move {
+        let routed = |State(office): State<Shared>, mut request: Request, next: Next| async move {
+            request.extensions_mut().insert(Arc::clone(&office.usage));
             let asked = Asking::of(&request);
             pass(&office, asked, request, |request| next.run(request)).await
         };
@@ -220,11 +244,24 @@ async fn pass<F: Future<Output = Response>>(
     next: impl FnOnce(Request) -> F,
 ) -> Response {
     let Some(inside) = Inside::enter(Arc::clone(office)) else { return Problem::stopping().into_response() };
+    let strict = office.tls && has_a_name(&request);
     let (by, response) = who::let_in(office, request, next).await;
-    let response = page::dressed(response);
+    let mut response = page::dressed(response);
+    if strict {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT);
+    }
     asked.answered(&office.signals, by.as_deref(), &response);
     drop(inside);
     response
+}
+
+/// Whether the server is asked under a name of its own, and not under an address or a name of this machine: what holds
+/// for those holds for every port.
+fn has_a_name(request: &Request) -> bool {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let own = name.eq_ignore_ascii_case("localhost") || name.starts_with('[');
+    !own && !name.is_empty() && name.parse::<std::net::IpAddr>().is_err()
 }
 
 async fn nowhere(request: Request) -> Response {

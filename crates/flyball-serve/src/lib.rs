@@ -7,6 +7,7 @@
 mod acts;
 mod api;
 mod audit;
+mod connections;
 mod document;
 mod doors;
 mod intake;
@@ -20,14 +21,19 @@ mod problem;
 mod runs;
 mod serve;
 mod signals;
+mod tls;
+mod usage;
 mod who;
 
+pub use connections::ConnectionLimits;
 pub use doors::{Door, doors, openapi};
 pub use office::{Office, Setting};
 pub use otlp::Collector;
 pub use posts::{Lookout, Post};
 pub use problem::Problem;
 pub use runs::Workshop;
-pub use serve::{Listen, serve};
+pub use serve::{Listen, PLAIN_HTTP, serve};
 pub use signals::log::LogStyle;
+pub use tls::{Tls, TlsError};
+pub use usage::KeyLimits;
 pub use who::{Key, KeyRequest, Keys, NewKey, Role, Uids, prune_owners};

@@ -296,6 +296,8 @@ pub(crate) struct Listener {
     /// When something must be said again, be it only that somebody is there.
     beat: Instant,
     ready: std::collections::VecDeque<Bytes>,
+    /// How much their key may read at a time.
+    reads: Option<Arc<Semaphore>>,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -304,7 +306,12 @@ impl Listener {
     ///
     /// # Errors
     /// If too many listen, or the store cannot be read.
-    pub(crate) async fn new(office: Shared, filter: Filter, after: Option<Cursor>) -> Result<Self, Problem> {
+    pub(crate) async fn new(
+        office: Shared,
+        filter: Filter,
+        after: Option<Cursor>,
+        reads: Option<Arc<Semaphore>>,
+    ) -> Result<Self, Problem> {
         let Ok(seat) = Arc::clone(&office.live.seats).try_acquire_owned() else {
             let what = format!("{LISTENERS} listen already");
             let advice = "wait as long as Retry-After says, or listen at another server of the store";
@@ -328,6 +335,7 @@ impl Listener {
             until: Instant::now() + LONGEST,
             beat: Instant::now() + BEAT,
             ready: [Bytes::from(hello)].into(),
+            reads,
             _seat: seat,
         })
     }
@@ -364,6 +372,11 @@ impl Listener {
     }
 
     async fn read_on(&mut self) {
+        // A listener that is far behind reads much: all listeners of a key take turns.
+        let _turn = match &self.reads {
+            Some(reads) => Arc::clone(reads).acquire_owned().await.ok(),
+            None => None,
+        };
         let (place, filter) = (self.place, self.filter.clone());
         let read = move |office: &Office| {
             let entries = office.desk().since(place, OWN_PORTION)?;

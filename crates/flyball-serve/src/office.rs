@@ -1,6 +1,7 @@
 //! What all handlers share: the recorder, the line in front of it, and who is who.
 
 use crate::audit::Refusals;
+use crate::connections::{ConnectionLimits, Connections};
 use crate::intake::Intake;
 use crate::live::Live;
 use crate::otlp::Collector;
@@ -11,6 +12,7 @@ use crate::runs::{Runs, Workshop};
 use crate::serve::Presence;
 use crate::signals::Signals;
 use crate::signals::log::{Log, LogStyle, Scribe};
+use crate::usage::{KeyLimits, Usage};
 use crate::who::{self, Hosts, Keys, Owners, Principal, Scope, Uids};
 use axum::http::StatusCode;
 use flyball::policy::Policy;
@@ -18,9 +20,11 @@ use flyball::{Decision, Error, PolicySource, State};
 use flyball_journal::{Claims, Committers, Desk, Door, Incoming, Recorder, RecorderOptions, StoreError};
 use flyball_run::engine::holder_is_gone;
 use flyball_view::ActivityReader;
+use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// How many requests may read the store at the same time.
@@ -51,6 +55,14 @@ pub struct Setting {
     pub workshop: Workshop,
     /// Looks at the places where Flyball stands guard.
     pub lookout: Option<Lookout>,
+    /// How long ago a person may have entered their key when they approve, release or answer in a browser.
+    pub proof_max_age: Duration,
+    /// How many connections may be open before anybody has authenticated on them.
+    pub connections: ConnectionLimits,
+    /// What one key may use.
+    pub key_limits: KeyLimits,
+    /// Plain HTTP beyond this machine is meant to be, for example behind a proxy that speaks TLS.
+    pub insecure_http: bool,
 }
 
 /// What all handlers share.
@@ -74,6 +86,13 @@ pub struct Office {
     pub(crate) figures: Figures,
     pub(crate) tickets: Tickets,
     pub(crate) posts: Posts,
+    pub(crate) proof_max_age: Duration,
+    /// The server itself speaks TLS.
+    pub(crate) tls: bool,
+    /// It speaks plain HTTP beyond this machine, which nobody has said is meant to be.
+    pub(crate) exposed: bool,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) usage: Arc<Usage>,
     readers: Arc<Semaphore>,
     readers_waiting: Arc<Semaphore>,
 }
@@ -86,8 +105,16 @@ impl Office {
     ///
     /// # Errors
     /// If the policy cannot be used.
-    pub(crate) fn open(setting: Setting) -> Result<(Shared, Committers, Scribe), Error> {
-        let Setting { recorder, clock, queue, hosts, uids, workshop, log, otlp, lookout } = setting;
+    pub(crate) fn open(
+        setting: Setting,
+        tls: bool,
+        exposed: bool,
+    ) -> Result<(Shared, Committers, Scribe), Error> {
+        let connections = Arc::new(Connections::new(setting.connections));
+        let usage = Arc::new(Usage::new(setting.key_limits));
+        let Setting {
+            recorder, clock, queue, hosts, uids, workshop, log, otlp, lookout, proof_max_age, ..
+        } = setting;
         let door = Door::new(&recorder.policy().journal)?;
         let (log, scribe) = Log::open(log, clock);
         let signals = Arc::new(Signals::new(log));
@@ -99,7 +126,7 @@ impl Office {
             intake,
             keys,
             owners: Owners::new(Arc::clone(recorder.journal())),
-            hosts: Hosts::new(hosts),
+            hosts: Hosts::new(hosts, tls),
             uids,
             signals,
             live: Live::default(),
@@ -111,11 +138,30 @@ impl Office {
             figures: Figures::default(),
             tickets: Tickets::default(),
             posts: Posts::new(lookout),
+            proof_max_age,
+            tls,
+            exposed,
+            connections,
+            usage,
             recorder,
             readers: Arc::new(Semaphore::new(READERS)),
             readers_waiting: Arc::new(Semaphore::new(READERS_WAITING)),
         };
         Ok((Arc::new(office), committers, scribe))
+    }
+
+    /// What every page warns of: guards that are down, and plain HTTP beyond this machine.
+    pub(crate) fn alarm(&self) -> Markup {
+        html! {
+            (self.posts.alarm())
+            @if self.exposed {
+                p #plain-http .alarm role="alert" {
+                    strong { "Plain HTTP beyond this machine: " }
+                    "keys and sessions can be read and changed on the way. Start the server with "
+                    code { "--tls-cert" } " and " code { "--tls-key" } "."
+                }
+            }
+        }
     }
 
     /// What time it is, in milliseconds since 1970.
@@ -305,6 +351,7 @@ impl Office {
             Ok::<_, Problem>(decision)
         });
         let decision = decision.await?;
+        self.usage.acted(&decision);
         self.signals.decided(began.elapsed(), &[Ok(decision.clone())]);
         self.intake.stir();
         Ok(decision)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// How long a caller is asked to wait when there is too much to do, in seconds.
-const WAIT_SECONDS: u16 = 1;
+const WAIT_SECONDS: u64 = 1;
 
 /// Why a request was not served. Nothing was changed, unless the code is `store_unknown_outcome`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Problem {
     pub what: String,
     /// What to do about it.
     pub advice: String,
+    /// How long to wait before trying again, in seconds, if that helps.
+    pub retry_after: u64,
 }
 
 /// The body of an answer that is an error.
@@ -55,7 +57,8 @@ impl Problem {
         what: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        Problem { status, code: code.to_owned(), what: what.into(), advice: advice.into() }
+        let (what, advice) = (what.into(), advice.into());
+        Problem { status, code: code.to_owned(), what, advice, retry_after: WAIT_SECONDS }
     }
 
     /// There is too much to do at the moment; nothing was taken.
@@ -128,7 +131,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(WAIT_SECONDS));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -1,5 +1,6 @@
 //! Listening: TCP on this machine, and a socket beside it; and stopping without losing anything.
 
+use crate::connections::{Connection, Connections};
 use crate::doors::Entrance;
 use crate::live;
 use crate::office::{Office, Setting, Shared};
@@ -8,6 +9,7 @@ use crate::patience::Patient;
 use crate::posts;
 use crate::runs::Workers;
 use crate::signals;
+use crate::tls::Tls;
 use crate::who::Peer;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -37,6 +39,10 @@ const BREATH: Duration = Duration::from_millis(50);
 const STALL: Duration = Duration::from_secs(60);
 /// How many connections may be open.
 const CONNECTIONS: usize = 4_096;
+/// The largest head of a request, in bytes; also how much of a body is read at once.
+const HEAD_BYTES: usize = 64 * 1024;
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Where to listen.
 #[derive(Debug)]
@@ -45,6 +51,17 @@ pub struct Listen {
     pub tcp: Option<std::net::TcpListener>,
     /// A socket of this machine, and where it is, so that it can be removed at the end.
     pub socket: Option<(std::os::unix::net::UnixListener, PathBuf)>,
+    /// A certificate and its key: the address of the network speaks TLS, and nothing else.
+    pub tls: Option<Tls>,
+}
+
+impl Listen {
+    /// Whether anybody between here and the clients can read and change what is sent: plain HTTP beyond loopback.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let beyond = |tcp: &std::net::TcpListener| tcp.local_addr().is_ok_and(|at| !at.ip().is_loopback());
+        self.tls.is_none() && self.tcp.as_ref().is_some_and(beyond)
+    }
 }
 
 /// Serves until SIGINT or SIGTERM. What was taken is answered; a second signal ends it at once.
@@ -53,9 +70,15 @@ pub struct Listen {
 /// If the policy cannot be used, or there is no way to listen.
 pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
     no_core_file();
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let socket = listen.socket.as_ref().map(|(_, path)| path.clone());
-    let (office, committers, scribe) = Office::open(setting).map_err(|error| io::Error::other(error.what))?;
+    let exposed = listen.is_exposed() && !setting.insecure_http;
+    let opened = Office::open(setting, listen.tls.is_some(), exposed);
+    let (office, committers, scribe) = opened.map_err(|error| io::Error::other(error.what))?;
+    if exposed {
+        office.signals.log.trouble("listen", "plain_http", PLAIN_HTTP);
+    }
     let workers = Workers::start(&office.runs);
     let served = runtime.block_on(run(Arc::clone(&office), listen, workers));
     drop(office);
@@ -80,6 +103,18 @@ fn no_core_file() {
     // Lowering it is always allowed; a system that refuses even that has its own ways.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
+
+/// Each connection needs a file descriptor, and the usual limit is lower than the number of connections that we take.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // If the system refuses, fewer connections are taken.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// The warning for plain HTTP beyond this machine.
+pub const PLAIN_HTTP: &str = "plain HTTP beyond this machine: keys and sessions can be read and changed on the way; \
+    use --tls-cert and --tls-key, or --insecure-http behind a proxy that speaks TLS";
 
 /// How it ended.
 enum End {
@@ -147,26 +182,96 @@ struct Reception {
     http: http1::Builder,
     open: GracefulShutdown,
     seats: Arc<Semaphore>,
+    connections: Arc<Connections>,
+    tls: Option<Tls>,
 }
 
 impl Reception {
-    fn greet(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
-        // Whoever finds no seat is hung up on: there is not even room to say so.
+    /// Serves a connection on the socket.
+    fn greet_socket(&self, stream: tokio::net::UnixStream, uid: u32) {
+        // Connections over the limit are dropped.
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else { return };
-        let entrance = Arc::clone(&self.entrance);
-        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(peer);
-            let entrance = Arc::clone(&entrance);
-            async move { Ok::<_, Infallible>(entrance.answer(request.map(axum::body::Body::new)).await) }
-        });
-        let stream = TokioIo::new(Patient::new(stream, STALL));
-        let connection = self.http.serve_connection(stream, service);
-        let connection = self.open.watch(connection);
+        let connection = self.connections.add(None);
+        let served = self.serve(stream, Peer::Socket { uid }, Arc::clone(&connection));
         tokio::spawn(async move {
-            // A client that goes away in mid-sentence is no failure of ours.
-            let _ = connection.await;
+            until_closed(served, &connection).await;
             drop(seat);
         });
+    }
+
+    /// Serves a connection over the network.
+    fn greet_tcp(&self, stream: tokio::net::TcpStream, from: std::net::IpAddr) {
+        let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else { return };
+        let _ = stream.set_nodelay(true);
+        let (peer, connection) = (Peer::Tcp { from: Some(from) }, self.connections.add(Some(from)));
+        let Some(Tls(acceptor)) = &self.tls else {
+            let served = self.serve(stream, peer, Arc::clone(&connection));
+            tokio::spawn(async move {
+                until_closed(served, &connection).await;
+                drop(seat);
+            });
+            return;
+        };
+        let (handshake, http, entrance, watcher) =
+            (acceptor.accept(stream), self.http.clone(), Arc::clone(&self.entrance), self.open.watcher());
+        tokio::spawn(async move {
+            let served = async {
+                let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await else { return };
+                let service = service(entrance, peer, Arc::clone(&connection));
+                let stream = TokioIo::new(Patient::new(stream, STALL));
+                let _ = watcher.watch(http.serve_connection(stream, service)).await;
+            };
+            until_closed(served, &connection).await;
+            drop(seat);
+        });
+    }
+
+    fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
+        connection: Arc<Connection>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let service = service(Arc::clone(&self.entrance), peer, connection);
+        let stream = TokioIo::new(Patient::new(stream, STALL));
+        let served = self.open.watch(self.http.serve_connection(stream, service));
+        async move {
+            // A client that goes away in mid-sentence is no failure of ours.
+            let _ = served.await;
+        }
+    }
+}
+
+/// Answers the requests of a connection.
+fn service(
+    entrance: Arc<Entrance>,
+    peer: Peer,
+    connection: Arc<Connection>,
+) -> impl hyper::service::Service<
+    hyper::Request<hyper::body::Incoming>,
+    Response = axum::response::Response,
+    Error = Infallible,
+    Future: Send,
+> + Send {
+    service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
+        if !connection.is_authenticated() {
+            request.extensions_mut().insert(Arc::clone(&connection));
+        }
+        let (entrance, connection) = (Arc::clone(&entrance), Arc::clone(&connection));
+        async move {
+            let response = entrance.answer(request.map(axum::body::Body::new)).await;
+            connection.answered();
+            Ok::<_, Infallible>(response)
+        }
+    })
+}
+
+/// Serves a connection until it ends, or must make room for others.
+async fn until_closed(served: impl Future<Output = ()>, connection: &Connection) {
+    tokio::select! {
+        () = served => {}
+        () = connection.must_close() => {}
     }
 }
 
@@ -183,7 +288,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     let socket = socket.transpose()?;
     let mut stop = Stop::new()?;
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     tokio::spawn(live::follow(Arc::clone(&office)));
     tokio::spawn(posts::watch(Arc::clone(&office)));
     signals::deliver(&office);
@@ -193,18 +298,17 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
         http,
         open: GracefulShutdown::new(),
         seats: Arc::new(Semaphore::new(CONNECTIONS)),
+        connections: Arc::clone(&office.connections),
+        tls: listen.tls,
     };
     loop {
         tokio::select! {
             accepted = accept_tcp(tcp.as_ref()) => match accepted {
-                Ok((stream, from)) => {
-                    let _ = stream.set_nodelay(true);
-                    reception.greet(stream, Peer::Tcp { from: Some(from.ip()) });
-                }
+                Ok((stream, from)) => reception.greet_tcp(stream, from.ip()),
                 Err(_) => tokio::time::sleep(BREATH).await,
             },
             accepted = accept_socket(socket.as_ref()) => match accepted {
-                Ok((stream, uid)) => reception.greet(stream, Peer::Socket { uid }),
+                Ok((stream, uid)) => reception.greet_socket(stream, uid),
                 Err(_) => tokio::time::sleep(BREATH).await,
             },
             () = stop.wait() => break,

@@ -58,6 +58,39 @@ pub(crate) struct Serve {
     /// several times. Without it: the folder that the server is started in.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) watch: Vec<PathBuf>,
+    /// Certificate chain for HTTPS, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "no_tcp")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Do not warn about plain HTTP beyond this machine, for example behind a TLS proxy.
+    #[arg(long)]
+    pub(crate) insecure_http: bool,
+    /// Open connections without authentication, in all.
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 1024)]
+    pub(crate) max_unauthenticated: usize,
+    /// Open connections without authentication, from one address.
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 512)]
+    pub(crate) max_unauthenticated_per_address: usize,
+    /// Sessions that one agent's key may send events to in 24 hours; 0 is no limit.
+    #[arg(long, value_name = "SESSIONS", default_value_t = 100_000)]
+    pub(crate) key_sessions_per_day: usize,
+    /// Bytes of events that one agent's key may send in 24 hours; 0 is no limit.
+    #[arg(long, value_name = "BYTES", default_value_t = 8_589_934_592)]
+    pub(crate) key_bytes_per_day: u64,
+    /// Plans of one agent's key that may await approval at a time; 0 is no limit.
+    #[arg(long, value_name = "PLANS", default_value_t = 1000)]
+    pub(crate) key_pending_plans: usize,
+    /// Live streams that one agent's key may listen to at a time; 0 is no limit.
+    #[arg(long, value_name = "STREAMS", default_value_t = 256)]
+    pub(crate) key_listeners: usize,
+    /// Requests of one agent's key that may read the store at a time; 0 is no limit.
+    #[arg(long, value_name = "REQUESTS", default_value_t = 8)]
+    pub(crate) key_reads: usize,
+    /// Ask for the key again before an approval, release or answer in a browser after this time.
+    #[arg(long, value_name = "AGE", default_value = "10m")]
+    pub(crate) proof_max_age: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -7,15 +7,21 @@ use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::posts::{Guard, Lookout};
 use crate::store;
+use crate::words::{age, line};
 use flyball::Preset;
 use flyball_journal::{Address, Recorder, RecorderOptions};
-use flyball_serve::{Collector, Keys, Listen, LogStyle, Role, Setting, Uids, Workshop};
+use flyball_serve::{
+    Collector, ConnectionLimits, KeyLimits, Keys, Listen, LogStyle, PLAIN_HTTP, Role, Setting, Tls, Uids,
+    Workshop,
+};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Who the link of the first start lets in.
 const FIRST: &str = "first operator";
@@ -31,6 +37,7 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     };
     let recorder = Arc::new(Recorder::new(address.open()?, source, options));
     let workshop = workshop(args, &address)?;
+    let tls = tls(args)?;
     let tcp = if args.no_tcp { None } else { Some(bind(args.listen)?) };
     let socket = match args.no_socket {
         true => None,
@@ -42,10 +49,18 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
                 .transpose()?
         }
     };
-    let here = tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
-    let place = here.map(|here| format!("http://{here}"));
-    tell(place.as_deref(), socket.as_ref().map(|(_, path)| path.as_path()), &recorder)?;
-    let on = place.clone().or_else(|| socket.as_ref().map(|(_, path)| path.display().to_string()));
+    let listen = Listen { tcp, socket, tls };
+    let here = listen.tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
+    let scheme = if listen.tls.is_some() { "https" } else { "http" };
+    let place = here.map(|here| format!("{scheme}://{here}"));
+    let link = here.map(|here| format!("{scheme}://{}", reachable(args, here)));
+    let socket = listen.socket.as_ref().map(|(_, path)| path.as_path());
+    tell(place.as_deref(), link.as_deref(), socket, &recorder)?;
+    if listen.is_exposed() && !args.insecure_http {
+        // If stderr is gone there is nobody left to warn; every page warns as well.
+        let _ = writeln!(std::io::stderr().lock(), "warning[plain_http]: {PLAIN_HTTP}");
+    }
+    let on = place.clone().or_else(|| socket.map(|path| path.display().to_string()));
     let guard = Guard::stand(recorder.journal(), "serve", &on.unwrap_or_default());
     let lookout = Lookout::new(Arc::clone(recorder.journal()), watched(args)?);
     let setting = Setting {
@@ -62,10 +77,41 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         log: log_style(args.log),
         otlp: collector(args)?,
         workshop,
+        proof_max_age: proof_max_age(args)?,
+        connections: ConnectionLimits {
+            unauthenticated: args.max_unauthenticated,
+            unauthenticated_per_address: args.max_unauthenticated_per_address,
+        },
+        key_limits: KeyLimits {
+            sessions_per_day: args.key_sessions_per_day,
+            listeners: args.key_listeners,
+            pending_plans: args.key_pending_plans,
+            bytes_per_day: args.key_bytes_per_day,
+            reads: args.key_reads,
+        },
+        insecure_http: args.insecure_http,
     };
-    flyball_serve::serve(setting, Listen { tcp, socket })?;
+    flyball_serve::serve(setting, listen)?;
     drop(guard);
     Ok(Exit::Done)
+}
+
+/// The certificate and its key, if they were named.
+fn tls(args: &Serve) -> Result<Option<Tls>, Failure> {
+    let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    Tls::read(cert, key).map(Some).map_err(|error| Failure::new(error.code, "", error.message, error.help))
+}
+
+/// Under which name and port a browser reaches an address: one that was allowed, if the certificate may be for it or
+/// the address means all of them.
+fn reachable(args: &Serve, here: SocketAddr) -> String {
+    let all = here.ip().is_unspecified();
+    match args.host.first() {
+        Some(host) if all || args.tls_cert.is_some() => format!("{host}:{}", here.port()),
+        _ if all && here.is_ipv4() => format!("127.0.0.1:{}", here.port()),
+        _ if all => format!("[::1]:{}", here.port()),
+        _ => here.to_string(),
+    }
 }
 
 /// The projects whose hooks and policies are watched.
@@ -91,6 +137,15 @@ fn log_style(wanted: Option<Wanted>) -> LogStyle {
         None if std::io::stderr().is_terminal() => LogStyle::Text,
         None => LogStyle::Json,
     }
+}
+
+/// How long ago a person may have entered their key.
+fn proof_max_age(args: &Serve) -> Result<Duration, Failure> {
+    let age = age(&args.proof_max_age).map(Duration::from_millis);
+    age.ok_or_else(|| {
+        let what = format!("invalid duration '{}'", line(&args.proof_max_age, 40));
+        Failure::new("bad_age", "--proof-max-age", what, "write it like 10m or 1h")
+    })
 }
 
 /// Where traces go, if anywhere.
@@ -166,7 +221,12 @@ fn listen_at(path: &Path, others: bool) -> Result<UnixListener, Failure> {
 }
 
 /// Says where it listens, and how a person gets in.
-fn tell(place: Option<&str>, socket: Option<&Path>, recorder: &Recorder) -> Result<(), Failure> {
+fn tell(
+    place: Option<&str>,
+    link: Option<&str>,
+    socket: Option<&Path>,
+    recorder: &Recorder,
+) -> Result<(), Failure> {
     let mut err = std::io::stderr().lock();
     // If stderr is gone there is nobody left to tell.
     let at = place.map(str::to_owned).into_iter().chain(socket.map(|path| path.display().to_string()));
@@ -174,10 +234,10 @@ fn tell(place: Option<&str>, socket: Option<&Path>, recorder: &Recorder) -> Resu
     let _ = writeln!(err, "flyball serve: {at}, recorded in {}", recorder.journal().address());
     let keys = Keys::new(Arc::clone(recorder.journal()));
     let people = keys.list()?.iter().any(|(_, key)| key.role >= Role::Operator);
-    if let Some(place) = place {
+    if let Some(link) = link {
         if !people || err.is_terminal() {
             let word = keys.link(FIRST)?;
-            let _ = writeln!(err, "  to look around:   {place}/login?link={word} (once, within ten minutes)");
+            let _ = writeln!(err, "  to look around:   {link}/login?link={word} (once, within ten minutes)");
         }
         let _ = writeln!(err, "  keys for agents:  flyball token create NAME --role agent");
         let _ = writeln!(err, "  keys for people:  flyball token create NAME --role operator");

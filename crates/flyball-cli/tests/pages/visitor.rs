@@ -8,7 +8,9 @@ use std::time::Duration;
 pub(crate) struct Visitor {
     agent: ureq::Agent,
     place: String,
-    cookie: String,
+    pub(crate) cookie: String,
+    /// The CSRF token that the page script keeps; empty without the script.
+    pub(crate) token: String,
 }
 
 /// What came back.
@@ -31,7 +33,12 @@ impl Visitor {
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_global(Some(Duration::from_secs(60)));
-        Visitor { agent: config.build().into(), place: server.place.clone(), cookie: String::new() }
+        Visitor {
+            agent: config.build().into(),
+            place: server.place.clone(),
+            cookie: String::new(),
+            token: String::new(),
+        }
     }
 
     /// Logs in; keeps the cookie if one was given.
@@ -39,6 +46,16 @@ impl Visitor {
         let answer = self.post("/login", &[("secret", secret)]);
         let cookie = answer.header("set-cookie");
         self.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        answer
+    }
+
+    /// Logs in as the page script does: the CSRF token is kept, and sent with every request.
+    pub(crate) fn enter_with_script(&mut self, secret: &str) -> Answer {
+        let answer = self.post("/login", &[("secret", secret), ("script", "1")]);
+        let cookie = answer.header("set-cookie");
+        self.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        self.token = body["csrf_token"].as_str().unwrap_or_default().to_owned();
         answer
     }
 
@@ -68,6 +85,9 @@ impl Visitor {
         request = request.header("Accept", "text/html");
         if !self.cookie.is_empty() {
             request = request.header("Cookie", &self.cookie);
+        }
+        if !self.token.is_empty() {
+            request = request.header("Flyball-CSRF", &self.token);
         }
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -27,7 +27,9 @@ impl Server {
 
     /// Sends bytes as they are; gives what comes back, at least its head.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
-        let mut stream = TcpStream::connect(self.place.trim_start_matches("http://")).unwrap();
+        let mut stream =
+            TcpStream::connect(self.place.trim_start_matches("https://").trim_start_matches("http://"))
+                .unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // The server may hang up before it has read everything.
         let _ = stream.write_all(bytes);

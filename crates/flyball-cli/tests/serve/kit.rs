@@ -51,8 +51,10 @@ impl Server {
 
     /// Starts a server on a store, with variables in its environment.
     pub(crate) fn with(folder: &Path, store: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let listen: &[&str] = if args.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
+            .args(["serve", "--store", store])
+            .args(listen)
             .args(args)
             .current_dir(folder)
             .env_remove("FLYBALL_STORE")
@@ -74,9 +76,9 @@ impl Server {
         let mut server =
             Server { folder: folder.to_owned(), store: store.to_owned(), place: String::new(), child, said };
         server.place = server.until("where it listens", |said| {
-            let from = said.find("http://127.0.0.1:")?;
-            let rest = said.get(from..)?;
-            rest.get(..rest.find([' ', ',', '\n'])?).map(str::to_owned)
+            let marks = ["http://0.0.0.0:", "https://127.0.0.1:", "http://127.0.0.1:"];
+            let rest = said.get(marks.iter().find_map(|mark| said.find(mark))?..)?;
+            rest.get(..rest.find([' ', ',', '\n'])?).map(|place| place.replace("0.0.0.0", "127.0.0.1"))
         });
         server
     }

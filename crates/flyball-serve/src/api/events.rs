@@ -125,6 +125,11 @@ impl Sender<'_> {
             return Err(bad_request(&what));
         }
         may_send(self.principal, &event)?;
+        let usage = &self.office.usage;
+        usage.add_session(self.principal, &event.event.session)?;
+        if matches!(event.event.kind, Kind::ConfirmationRequested { .. }) {
+            usage.may_plan(self.principal, &event.event.session)?;
+        }
         Ok(Box::new(event))
     }
 
@@ -233,6 +238,8 @@ async fn answer(
     text: String,
 ) -> Result<Response, Problem> {
     sender.office.intake.has_room()?;
+    sender.office.usage.add_bytes(sender.principal, text.len())?;
+    sender.office.usage.recheck_plans(sender.office, sender.principal).await;
     let many = match media {
         Media::Lines => lines(&text)?,
         Media::Json if text.trim_start().starts_with('[') => array(&text)?,
@@ -245,6 +252,7 @@ async fn answer(
                 }
                 _ => sender.office.intake.submit_one(event).await?,
             };
+            sender.office.usage.decided(sender.principal, &decision);
             return Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response());
         }
     };
@@ -287,7 +295,10 @@ async fn answers(sender: &Sender<'_>, many: Vec<&str>) -> Result<Vec<String>, Pr
     let answer = |problem: Option<Problem>| match problem {
         Some(problem) => told(&problem),
         None => match decided.next() {
-            Some(Ok(decision)) => decision.to_json(),
+            Some(Ok(decision)) => {
+                sender.office.usage.decided(sender.principal, &decision);
+                decision.to_json()
+            }
             Some(Err(refusal)) => told(&refusal.into()),
             None => told(&Problem::busy()),
         },

@@ -14,6 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// How many events are read at once.
 const PORTION: u64 = 128;
@@ -51,6 +53,8 @@ struct Export {
     /// A span was written already.
     begun: bool,
     over: bool,
+    /// How much their key may read at a time.
+    reads: Option<Arc<Semaphore>>,
 }
 
 /// A session's events with their decisions, in order.
@@ -81,7 +85,8 @@ pub(crate) async fn session(
     let last = loaded.filter(|loaded| loaded.head.seq > 0).map(|loaded| loaded.head.seq);
     let last = last.ok_or_else(|| Problem::unknown_session(&session))?;
     let weaver = Weaver::new(Content::Along);
-    let export = Export { office, session, form, next: 1, last, weaver, begun: false, over: false };
+    let reads = office.usage.reads(&principal);
+    let export = Export { office, session, form, next: 1, last, weaver, begun: false, over: false, reads };
     let kind = match form {
         Form::Jsonl => "application/jsonl",
         Form::Otlp => "application/json",
@@ -106,6 +111,10 @@ impl Export {
             let records = if from > to {
                 Vec::new()
             } else {
+                let _turn = match &self.reads {
+                    Some(reads) => Arc::clone(reads).acquire_owned().await.ok(),
+                    None => None,
+                };
                 let session = self.session.clone();
                 let read = self.office.look(move |office| office.desk().records(&session, from, to)).await;
                 match read {

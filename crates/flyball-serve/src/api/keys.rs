@@ -4,7 +4,7 @@ use super::ask::{Ask, Name, bad_request};
 use crate::audit::Entry;
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::who::{Key, KeyRequest, NewKey, Principal, Role};
+use crate::who::{Key, KeyRequest, NewKey, Principal, Role, check_proof};
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
@@ -88,6 +88,7 @@ pub(crate) async fn create(
         let what = "`expires_in_ms` is from 1 to 100 years; leave it out for a key without an end";
         return Err(bad_request(what));
     }
+    check_proof(&principal)?;
     let by = Entry::by(&principal);
     let made = move |office: &Office| {
         let wanted = KeyRequest { name: &name, role, sessions, all_sessions, ttl_ms: expires_in_ms };
@@ -105,6 +106,7 @@ pub(crate) async fn revoke(
     Extension(principal): Extension<Principal>,
     Name(id): Name,
 ) -> Result<Json<Key>, Problem> {
+    check_proof(&principal)?;
     let by = Entry::by(&principal);
     let taken = office.look(move |office| office.keys.revoke_as(&by, &id)).await?;
     taken.map(Json).ok_or_else(|| {

@@ -71,10 +71,12 @@ async fn listen(
     }
     let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default());
     let after = last.or(wanted.after.as_deref()).map(cursor).transpose()?;
+    let counted = office.usage.listen(&principal)?;
+    let reads = office.usage.reads(&principal);
     let filter = Filter { session: wanted.session, who: principal };
-    let listener = Listener::new(office, filter, after).await?;
-    let pieces = futures_util::stream::unfold(listener, |mut listener| async move {
-        listener.next().await.map(|piece| (Ok::<_, Infallible>(piece), listener))
+    let listener = Listener::new(office, filter, after, reads).await?;
+    let pieces = futures_util::stream::unfold((listener, counted), |(mut listener, counted)| async move {
+        listener.next().await.map(|piece| (Ok::<_, Infallible>(piece), (listener, counted)))
     });
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),

@@ -1,8 +1,8 @@
 //! What waits for a person, and a person's word: answers, releases, stops.
 
-use super::ask::{Ask, Name, bad_request, idempotency_key};
+use super::ask::{Ask, Name, Query, bad_request, idempotency_key};
 use super::schema::Decided;
-use super::sessions::SessionLine;
+use super::sessions::{SessionLine, place};
 use crate::acts::{self, Act};
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ use flyball_journal::{Head, Which};
 use flyball_view::{ActivityReader, Plan, evidence, heads, story};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// How many sessions that wait are shown at once: the oldest.
 const SHOWN: usize = 100;
@@ -30,6 +30,21 @@ pub(crate) struct Inbox {
     waiting: Vec<Waiting>,
     /// How many wait in all.
     count: u64,
+    /// What to send as `after` for the next page; nothing if this is the last one.
+    next: Option<String>,
+}
+
+/// Which part of the inbox is wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InboxQuery {
+    /// How many at once: 100 if nothing is said, and at most.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u64>,
+    /// Where the page before ended: its `next`.
+    #[param(pattern = r"^\d{1,19}:.{1,512}$")]
+    after: Option<String>,
 }
 
 /// A session that waits for a person.
@@ -53,24 +68,35 @@ pub(crate) struct Waiting {
 }
 
 /// What waits for a person, the one that waits longest first.
-#[utoipa::path(get, path = "/v1/inbox", tag = "people",
+#[utoipa::path(get, path = "/v1/inbox", tag = "people", params(InboxQuery),
     responses((status = 200, description = "What waits", body = Inbox)))]
 pub(crate) async fn inbox(
     State(office): State<Shared>,
     Extension(principal): Extension<Principal>,
+    Query(InboxQuery { limit, after }): Query<InboxQuery>,
 ) -> Result<Json<Inbox>, Problem> {
     let who = principal.clone();
-    let (mut waiting, count) = office.look(move |office| all(office, &who)).await?;
+    let limit = limit.map_or(Some(SHOWN), |limit| usize::try_from(limit).ok());
+    let limit = limit.filter(|limit| (1..=SHOWN).contains(limit));
+    let limit = limit.ok_or_else(|| bad_request("`limit` is a number from 1 to 100"))?;
+    let after = after.as_deref().map(place).transpose()?;
+    let Inbox { mut waiting, count, next } =
+        office.look(move |office| all(office, &who, after.as_ref(), limit)).await?;
     for one in &mut waiting {
         if one.plan.is_some() {
             // It may have been answered in between, or be theirs: then there is no ticket.
             one.ticket = acts::ticket(&office, &principal, one.session.name()).await.ok();
         }
     }
-    Ok(Json(Inbox { waiting, count }))
+    Ok(Json(Inbox { waiting, count, next }))
 }
 
-fn all(office: &Office, principal: &Principal) -> Result<(Vec<Waiting>, u64), Problem> {
+fn all(
+    office: &Office,
+    principal: &Principal,
+    after: Option<&(u64, String)>,
+    limit: usize,
+) -> Result<Inbox, Problem> {
     let reader = office.activity_reader()?;
     let mut found = heads::heads(office.desk(), &[Which::Blocked, Which::Waiting], LOOKED_THROUGH)?;
     for (_, session) in office.figures.asking(office.desk())? {
@@ -79,8 +105,13 @@ fn all(office: &Office, principal: &Principal) -> Result<(Vec<Waiting>, u64), Pr
     found.retain(|head| principal.may_touch(&head.session).is_ok());
     let count = found.len() as u64;
     found.sort_by(|a, b| a.updated.cmp(&b.updated).then_with(|| a.session.cmp(&b.session)));
-    found.truncate(SHOWN);
-    Ok((found.into_iter().map(|head| waits(office, &reader, head)).collect::<Result<_, _>>()?, count))
+    // The cursor is a position and not a number: what is answered in between moves nothing.
+    found.retain(|head| after.is_none_or(|(at, name)| (head.updated, &head.session) > (*at, name)));
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|last| format!("{}:{}", last.updated, last.session));
+    let waiting = found.into_iter().map(|head| waits(office, &reader, head)).collect::<Result<_, _>>()?;
+    Ok(Inbox { waiting, count, next })
 }
 
 fn waits(office: &Office, reader: &ActivityReader<'_>, head: Head) -> Result<Waiting, Problem> {

@@ -215,7 +215,7 @@ fn is_in(state: Standing, activity: &SessionActivity) -> bool {
 }
 
 /// Where a page ended: the time of the last change, and the name.
-fn place(text: &str) -> Result<(u64, String), Problem> {
+pub(crate) fn place(text: &str) -> Result<(u64, String), Problem> {
     let parts = text.split_once(':').and_then(|(at, name)| Some((at.parse().ok()?, name.to_owned())));
     parts.ok_or_else(|| bad_request("`after` is not the `next` of a page"))
 }

@@ -3,16 +3,17 @@
 use super::gate::Trouble;
 use super::links;
 use super::need::{Need, What};
+use super::proof;
 use super::text::line;
 use crate::acts::{self, Act};
 use crate::office::Shared;
 use crate::problem::Problem;
-use crate::who::{Principal, Via, random};
+use crate::who::{Principal, Via, check_form, login_cookie, random};
 use axum::Form;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Extension, Path, State};
-use axum::http::StatusCode;
-use axum::response::Redirect;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
 use flyball::{Decision, Status, Verdict};
 use flyball_view::meaning::meaning;
 use maud::{Markup, html};
@@ -25,18 +26,20 @@ const MORE: u64 = 3;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Sent {
-    word: String,
+    pub(super) word: String,
     /// The session, encoded, so that no browser changes a letter of it.
-    session: String,
+    pub(super) session: String,
     /// Makes a second click harmless.
-    key: String,
-    ticket: String,
+    pub(super) key: String,
+    pub(super) ticket: String,
     /// The guard that is released, encoded; as it was shown, so that a second click is the same act.
-    guard: String,
-    why: String,
-    text: String,
+    pub(super) guard: String,
+    pub(super) why: String,
+    pub(super) text: String,
     /// Where the form was: `inbox`, or else the session's page.
-    back: String,
+    pub(super) back: String,
+    /// The person's key, entered again.
+    pub(super) secret: String,
 }
 
 /// What was done a moment ago, as an address carries it.
@@ -59,32 +62,16 @@ pub(super) fn read<T>(sent: Result<Form<T>, FormRejection>) -> Result<T, Problem
     })
 }
 
-/// Refuses a form that does not come from a page that this person was shown.
-///
-/// # Errors
-/// If it does not know their word.
-pub(super) fn knows_the_word(principal: &Principal, sent: &str) -> Result<(), Problem> {
-    match &principal.via {
-        Via::Login { word } if !word.is_empty() && word == sent => Ok(()),
-        Via::Login { .. } => {
-            let what = "the form does not come from a page of this login";
-            let advice = "go back to the page, load it again, and try again";
-            Err(Problem::new(StatusCode::FORBIDDEN, "form_refused", what, advice))
-        }
-        // A key is in no browser: nobody but its owner sends it.
-        Via::Key | Via::Peer => Ok(()),
-    }
-}
-
 /// Does what a form asks for.
 pub(super) async fn act(
     State(office): State<Shared>,
-    Extension(principal): Extension<Principal>,
+    Extension(mut principal): Extension<Principal>,
     Path(what): Path<String>,
+    headers: HeaderMap,
     sent: Result<Form<Sent>, FormRejection>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Response, Trouble> {
     let sent = read(sent)?;
-    knows_the_word(&principal, &sent.word)?;
+    check_form(&principal, &sent.word)?;
     let session = links::decoded(&sent.session).unwrap_or_default();
     let why = Some(sent.why.trim()).filter(|why| !flyball::is_blank(why));
     let act = match what.as_str() {
@@ -103,10 +90,16 @@ pub(super) async fn act(
             return Err(Problem::new(StatusCode::NOT_FOUND, "no_such_path", what, advice).into());
         }
     };
+    if act.needs_proof() && !proof::is_fresh(&principal) {
+        let cookie = login_cookie(&headers).unwrap_or_default();
+        if !proof::taken(&office, &mut principal, cookie, sent.secret.trim()).await? {
+            return Ok(proof::ask(&principal, &what, &sent));
+        }
+    }
     office.tickets.used(&sent.ticket);
     let key = Some(sent.key.as_str()).filter(|key| !key.is_empty());
     let decision = acts::act(&office, &principal, &session, act, why, key).await?;
-    Ok(Redirect::to(&back(&sent.back, &session, &outcome(&what, &decision))))
+    Ok(Redirect::to(&back(&sent.back, &session, &outcome(&what, &decision))).into_response())
 }
 
 /// The guard that is released; without it, the one that holds the session.
@@ -178,7 +171,10 @@ impl Did {
 /// If there is no randomness to be had.
 pub(super) fn form(need: &Need, principal: &Principal, back: &str) -> Result<Markup, Problem> {
     let id = links::key(&need.session);
-    let word = if let Via::Login { word } = &principal.via { word.as_str() } else { "" };
+    let word = if let Via::Login { word, .. } = &principal.via { word.as_str() } else { "" };
+    // Without the script each act proves itself.
+    let secret =
+        matches!(principal.via, Via::Login { scripted: false, .. }) && !matches!(need.what, What::Nothing);
     let key = format!("page-{}", random()?.get(..24).unwrap_or_default());
     Ok(html! {
         form.act method="post" action="/act/none" {
@@ -188,6 +184,7 @@ pub(super) fn form(need: &Need, principal: &Principal, back: &str) -> Result<Mar
             input type="hidden" name="session" value=(links::encoded(&need.session));
             input type="hidden" name="key" value=(key);
             input type="hidden" name="back" value=(back);
+            @if secret { (proof::field(&id)) }
             (fields(need, &id))
         }
     })

@@ -2,7 +2,8 @@
 
 use super::links::encoded;
 use super::shell::{Frame, Place, page};
-use crate::problem::Problem;
+use crate::problem::{Problem, Told};
+use crate::who::CookieOnly;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -12,6 +13,9 @@ use std::sync::LazyLock;
 /// Only what comes from this server may run, look or be asked; nothing inline; nobody may frame us.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Tells the script that a page has no contents because the CSRF token is missing or wrong.
+const FRAME_HEADER: HeaderName = HeaderName::from_static("flyball-empty-frame");
 
 /// What an answer carries that says nothing else. Made once: every answer begins with a copy of it.
 static DRESS: LazyLock<HeaderMap> = LazyLock::new(|| {
@@ -50,12 +54,32 @@ pub(crate) fn refused(problem: Problem, request: &Request) -> Response {
     if !from_a_browser(request) {
         return problem.into_response();
     }
+    let look = matches!(*request.method(), Method::GET | Method::HEAD);
+    if look && request.extensions().get::<CookieOnly>().is_some() {
+        return empty_frame();
+    }
     if problem.status == StatusCode::UNAUTHORIZED && matches!(*request.method(), Method::GET | Method::HEAD) {
         let here = request.uri().path_and_query().map_or("/", |place| place.as_str());
         let to = if here == "/" { String::new() } else { format!("?to={}", encoded(here)) };
         return Redirect::to(&format!("/login{to}")).into_response();
     }
     told(&problem)
+}
+
+/// A page without contents, for a browser that has sent its cookie and nothing else: the script loads the contents with
+/// the CSRF token, which is only in the storage of this origin.
+fn empty_frame() -> Response {
+    let body = html! {
+        section #opening .card {
+            p { "Opening the page…" }
+            noscript {
+                p { "You have logged in with JavaScript, which is off now. " a href="/login" { "Log in without it." } }
+            }
+        }
+    };
+    let mut response = page(&Frame { title: "Opening", ..Frame::default() }, body).into_response();
+    response.headers_mut().insert(FRAME_HEADER, HeaderValue::from_static("1"));
+    response
 }
 
 /// Whether whoever asks wants to look at it.
@@ -78,8 +102,9 @@ pub(super) fn told(problem: &Problem) -> Response {
     let frame = Frame { title: "That did not work", place: Place::None, ..Frame::default() };
     let mut response = (problem.status, page(&frame, body)).into_response();
     if problem.status == StatusCode::TOO_MANY_REQUESTS {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(problem.retry_after));
     }
+    response.extensions_mut().insert(Told(problem.clone()));
     response
 }
 

@@ -9,6 +9,7 @@ use super::text::{grouped, line};
 use crate::office::Shared;
 use crate::posts::Post;
 use crate::problem::Problem;
+use crate::usage::{KeyLimits, KeyLine};
 use crate::who::Principal;
 use axum::extract::{Extension, State};
 use flyball::metrics::{Health, Metrics};
@@ -34,6 +35,7 @@ struct View {
     answered_us: u64,
     queue: (usize, usize),
     posts: Vec<Post>,
+    keys: (KeyLimits, Vec<KeyLine>),
     /// Half of the decisions, and 99 of 100, took no longer, in thousandths of a millisecond.
     took: Option<(u64, u64)>,
 }
@@ -65,6 +67,7 @@ pub(super) async fn show(
                 answered_us,
                 queue: (office.intake.waiting(), office.intake.length()),
                 posts: office.posts.all(),
+                keys: (office.usage.limits(), office.usage.lines()),
                 took: took.share(50).zip(took.share(99)),
             };
             let view = office.figures.with(desk, counted)?;
@@ -77,7 +80,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(view.waiting),
         notice: None,
-        alarm: Some(office.posts.alarm()),
+        alarm: Some(office.alarm()),
     };
     Ok(page(&frame, body(&view)))
 }
@@ -105,6 +108,7 @@ fn body(view: &View) -> Markup {
                 (confirmations(metrics))
                 (server(view))
             }
+            (keys(&view.keys))
             (posts(&view.posts))
         }
     }
@@ -244,7 +248,34 @@ fn server(view: &View) -> Markup {
                     dd { "at most " (ms(half)) " (half of them), at most " (ms(nearly_all)) " (99 of 100)" }
                 }
                 dt { "Events in line" } dd { (view.queue.0) " of " (view.queue.1) }
-                dt { "For programs" } dd { a href="/metrics" { "/metrics" } ", " a href="/readyz" { "/readyz" } }
+                dt { "For programs" } dd { code { "/metrics" } ", " a href="/readyz" { "/readyz" } }
+            }
+        }
+    }
+}
+
+/// What each agent's key has used of its limits on this server.
+fn keys((limits, lines): &(KeyLimits, Vec<KeyLine>)) -> Markup {
+    let of = |used: u64, most: u64| match most {
+        0 => grouped(used),
+        most => format!("{} of {}", grouped(used), grouped(most)),
+    };
+    html! {
+        section #key-limits .card {
+            h2 { "Limits by key" }
+            p.hint { "Used on this server; sessions and bytes in 24 hours. A request over a limit is refused with status 429." }
+            @if lines.is_empty() { p.soft { "No agent has used a key yet." } }
+            ul.plain {
+                @for key in lines.iter().take(SHOWN) {
+                    li {
+                        b.untrusted { (line(&key.name, 60)) } ": "
+                        (of(key.sessions as u64, limits.sessions_per_day as u64)) " sessions, "
+                        (of(key.bytes, limits.bytes_per_day)) " bytes, "
+                        (of(key.plans as u64, limits.pending_plans as u64)) " plans awaiting approval, "
+                        (of(key.listeners as u64, limits.listeners as u64)) " listeners, "
+                        (of(key.reads as u64, limits.reads as u64)) " reads"
+                    }
+                }
             }
         }
     }

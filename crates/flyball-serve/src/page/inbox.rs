@@ -28,6 +28,8 @@ const SHOWN: usize = 25;
 #[serde(default)]
 pub(super) struct Asked {
     page: Option<String>,
+    /// Only those after this one: `TIME:SESSION`, encoded.
+    after: Option<String>,
     #[serde(flatten)]
     did: Did,
 }
@@ -37,6 +39,11 @@ pub(super) struct Asked {
 /// # Errors
 /// If they cannot be read.
 pub(super) fn waiting(office: &Office, principal: &Principal) -> Result<Vec<String>, Problem> {
+    Ok(waiting_since(office, principal)?.into_iter().map(|(_, session)| session).collect())
+}
+
+/// The sessions that wait, with the time of their last change, oldest first.
+fn waiting_since(office: &Office, principal: &Principal) -> Result<Vec<(u64, String)>, Problem> {
     let desk = office.desk();
     let mut all: Vec<(u64, String)> = Vec::new();
     for which in [Which::Blocked, Which::Waiting] {
@@ -46,11 +53,8 @@ pub(super) fn waiting(office: &Office, principal: &Principal) -> Result<Vec<Stri
     all.extend(office.figures.asking(desk)?);
     all.sort();
     all.dedup();
-    Ok(all
-        .into_iter()
-        .map(|(_, session)| session)
-        .filter(|session| principal.may_touch(session).is_ok())
-        .collect())
+    all.retain(|(_, session)| principal.may_touch(session).is_ok());
+    Ok(all)
 }
 
 /// The page.
@@ -61,14 +65,27 @@ pub(super) async fn show(
 ) -> Result<Markup, Trouble> {
     let (who, number) = (principal.clone(), asked.page.as_deref().and_then(|page| page.parse().ok()));
     let number: usize = number.unwrap_or(1).max(1);
-    let (count, found) = office
+    let after = asked.after.as_deref().and_then(cursor);
+    let (count, from, next, found) = office
         .look(move |office| {
-            let names = waiting(office, &who)?;
-            let shown = names.iter().skip((number - 1).saturating_mul(SHOWN)).take(SHOWN);
-            let needs: Vec<Need> = shown.filter_map(|name| Need::of(office, name).ok()).collect();
-            Ok::<_, Problem>((names.len(), needs))
+            let all = waiting_since(office, &who)?;
+            // A link to the next page names the last session of this one, so that nothing is skipped when sessions
+            // are answered in between.
+            let from = match &after {
+                Some(after) => all.partition_point(|each| each <= after),
+                None => (number - 1).saturating_mul(SHOWN).min(all.len()),
+            };
+            let shown = all.iter().skip(from).take(SHOWN);
+            let next = shown
+                .clone()
+                .last()
+                .filter(|_| from + SHOWN < all.len())
+                .map(|(at, name)| format!("{at}:{name}"));
+            let needs: Vec<Need> = shown.filter_map(|(_, name)| Need::of(office, name).ok()).collect();
+            Ok::<_, Problem>((all.len(), from, next, needs))
         })
         .await?;
+    let found_count = found.len();
     let mut needs = Vec::new();
     for need in found {
         needs.push(need.with_ticket(&office, &principal).await);
@@ -85,7 +102,7 @@ pub(super) async fn show(
             p #count .soft aria-live="polite" data-live { (told(count)) }
         }
         div #inbox .cards data-live data-keyed { @for card in &cards { (card) } }
-        (pager("/", number, count))
+        (cursor_pager(from, found_count, count, next.as_deref()))
     };
     let frame = Frame {
         title: "Inbox",
@@ -93,7 +110,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(count),
         notice: asked.did.notice(),
-        alarm: Some(office.posts.alarm()),
+        alarm: Some(office.alarm()),
     };
     Ok(page(&frame, body))
 }
@@ -103,6 +120,25 @@ fn told(count: usize) -> String {
         0 => "Nothing waits for a person.".to_owned(),
         1 => "1 session waits for a person.".to_owned(),
         count => format!("{count} sessions wait for a person, oldest first."),
+    }
+}
+
+/// Where a page ended: the time of the last change, and the name.
+fn cursor(text: &str) -> Option<(u64, String)> {
+    let (at, name) = text.split_once(':')?;
+    Some((at.parse().ok()?, name.to_owned()))
+}
+
+/// Links to the first page and the next one.
+fn cursor_pager(from: usize, shown: usize, count: usize, next: Option<&str>) -> Markup {
+    html! {
+        @if from > 0 || next.is_some() {
+            nav.pager aria-label="More" {
+                @if from > 0 { a.button href="/" { "First" } }
+                span.soft { (from + 1) " to " (from + shown) " of " (count) }
+                @if let Some(next) = next { a.button href=(format!("/?after={}", links::encoded(next))) { "Next" } }
+            }
+        }
     }
 }
 

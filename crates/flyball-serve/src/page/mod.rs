@@ -14,6 +14,7 @@ mod inbox;
 mod links;
 mod login;
 mod need;
+mod proof;
 mod session;
 mod sessions;
 mod shell;

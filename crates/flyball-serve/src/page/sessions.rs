@@ -82,7 +82,7 @@ pub(super) async fn show(
         who: Some(&principal),
         waiting: Some(list.waiting),
         notice: None,
-        alarm: Some(office.posts.alarm()),
+        alarm: Some(office.alarm()),
     };
     Ok(page(&frame, body))
 }

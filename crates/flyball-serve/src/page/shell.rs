@@ -109,7 +109,7 @@ fn tab(href: &str, name: &str, here: bool, count: Option<usize>) -> Markup {
 fn me(who: &Principal) -> Markup {
     html! {
         span.me.untrusted title=(who.role.as_str()) { (super::text::line(&who.name, 40)) }
-        @if let Via::Login { word } = &who.via {
+        @if let Via::Login { word, .. } = &who.via {
             form method="post" action="/logout" {
                 input type="hidden" name="word" value=(word);
                 button.quiet type="submit" { "Log out" }

@@ -6,7 +6,7 @@ use super::record::{Asked, Last, Record};
 use crate::api::{Ask, Maybe};
 use crate::office::{Office, Shared};
 use crate::problem::{Problem, ProblemBody};
-use crate::who::Principal;
+use crate::who::{Principal, check_proof};
 use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -128,6 +128,7 @@ pub(crate) async fn start(
     headers: HeaderMap,
     Ask(start): Ask<Start>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
+    check_proof(&principal)?;
     let set = settings(&start.set)?;
     let key = key(&headers, &principal.name)?;
     if let Some(session) = &start.session {
@@ -244,6 +245,7 @@ pub(crate) async fn resume(
     Path(session): Path<String>,
     Maybe(Resume { cut_off }): Maybe<Resume>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
+    check_proof(&principal)?;
     principal.may_touch(&session)?;
     let ordered = office.look(move |office| {
         if office.desk().records(&session, 1, 1)?.is_empty() && office.runs.records.find(&session)?.is_none()
@@ -281,6 +283,7 @@ pub(crate) async fn message(
     Path(session): Path<String>,
     Ask(Message { text }): Ask<Message>,
 ) -> Result<Json<Value>, Problem> {
+    check_proof(&principal)?;
     principal.may_touch(&session)?;
     let named = session.clone();
     let waits = office.look(move |office| {

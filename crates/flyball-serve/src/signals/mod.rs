@@ -10,6 +10,7 @@ pub(crate) mod tally;
 pub(crate) mod watch;
 
 pub(crate) use couriers::deliver;
+pub(crate) use meters::Count;
 pub(crate) use page::{as_json, as_text};
 
 use flyball_journal::Answer;

@@ -25,6 +25,17 @@ pub(crate) fn as_text(office: &Office) -> Result<String, Problem> {
     gauge("events_waiting", "Events that wait for the store.", office.intake.waiting() as u64);
     gauge("events_waiting_limit", "Events that may wait.", office.intake.length() as u64);
     gauge("live_listeners", "Listeners to live events.", office.live.listeners() as u64);
+    let (connections, limits) = (&office.connections, office.connections.limits());
+    gauge(
+        "unauthenticated_connections",
+        "Open connections on which nobody has authenticated.",
+        connections.unauthenticated() as u64,
+    );
+    gauge(
+        "unauthenticated_connections_limit",
+        "Open connections on which nobody needs to have authenticated.",
+        limits.unauthenticated as u64,
+    );
     gauge("errands_waiting", "Deliveries that wait for their next try.", waiting);
     gauge(
         "posts_fallen",
@@ -40,6 +51,15 @@ pub(crate) fn as_text(office: &Office) -> Result<String, Problem> {
         "Lines of the log that nobody took in time.",
         office.signals.log.dropped(),
     );
+    let help = "Unauthenticated connections that were closed: to make room, or because nothing came.";
+    let mut family = Family::begin(&mut text, "unauthenticated_connections_closed_total", "counter", help);
+    family.line(&[("cause", "room")], connections.displaced.get());
+    family.line(&[("cause", "timeout")], connections.timed_out.get());
+    let help = "Requests refused because a key has used up a limit, by limit.";
+    let mut family = Family::begin(&mut text, "key_limit_refusals_total", "counter", help);
+    for (limit, count) in office.usage.refused() {
+        family.line(&[("limit", limit)], count);
+    }
     let help = "Deliveries of this server by outcome.";
     let mut family = Family::begin(&mut text, "deliveries_total", "counter", help);
     family.line(&[("outcome", "done")], meters.delivered.get());
@@ -65,6 +85,20 @@ pub(crate) fn as_text(office: &Office) -> Result<String, Problem> {
     Ok(text)
 }
 
+/// The limits of a key, and how often each has refused a request.
+fn key_limits(office: &Office) -> Value {
+    let limits = office.usage.limits();
+    let refused: std::collections::BTreeMap<&str, u64> = office.usage.refused().collect();
+    json!({
+        "sessions_per_day": limits.sessions_per_day,
+        "listeners": limits.listeners,
+        "pending_plans": limits.pending_plans,
+        "bytes_per_day": limits.bytes_per_day,
+        "reads": limits.reads,
+        "refused": refused,
+    })
+}
+
 /// Everything as JSON.
 ///
 /// # Errors
@@ -81,6 +115,14 @@ pub(crate) fn as_json(office: &Office) -> Result<Value, Problem> {
         "overload_refusals": meters.overloads.get(),
         "log_lines_dropped": office.signals.log.dropped(),
         "live_listeners": office.live.listeners(),
+        "key_limits": key_limits(office),
+        "unauthenticated_connections": {
+            "open": office.connections.unauthenticated(),
+            "limit": office.connections.limits().unauthenticated,
+            "limit_per_address": office.connections.limits().unauthenticated_per_address,
+            "closed_for_room": office.connections.displaced.get(),
+            "timed_out": office.connections.timed_out.get(),
+        },
         "errands": {"waiting": waiting, "dead": dead},
         "deliveries": {"done": meters.delivered.get(), "again": meters.deferred.get(), "dead": meters.died.get()},
         "otlp_spans": {

@@ -2,7 +2,6 @@
 
 use super::{Peer, Principal, Role, Scope, Via};
 use crate::audit::{self, Entry};
-use axum::http::{HeaderMap, header};
 use flyball_journal::{Desk, If, Note, StoreError, Trouble};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,8 +10,6 @@ use std::time::{Duration, Instant};
 
 /// What every key begins with, so that people and scanners know it when they see it.
 pub(crate) const PREFIX: &str = "flyball_";
-/// The name of the cookie.
-pub(crate) const COOKIE: &str = "flyball_login";
 /// How long a login holds, in milliseconds.
 const LOGIN_MS: u64 = 12 * 60 * 60 * 1000;
 /// How long the link of a first start holds, in milliseconds.
@@ -92,6 +89,34 @@ struct Login {
     /// The digest of the key that it was made with: it ends when the key is taken back. A link has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     of: Option<String>,
+    /// The page script keeps the CSRF token, so the cookie alone opens nothing.
+    #[serde(default)]
+    scripted: bool,
+    /// When the person last entered their key, in milliseconds since 1970 by the store's clock.
+    #[serde(default)]
+    proved: u64,
+}
+
+/// A login that was just made.
+#[derive(Debug)]
+pub(crate) struct NewLogin {
+    /// The value of the cookie.
+    pub(crate) cookie: String,
+    /// The CSRF token, which is never in a cookie.
+    pub(crate) csrf_token: String,
+}
+
+/// A login that is valid, as the cookie finds it.
+#[derive(Debug)]
+pub(crate) struct BrowserLogin {
+    /// The key it was made with.
+    pub(crate) key: Key,
+    /// The CSRF token.
+    pub(crate) csrf_token: String,
+    /// The page script keeps the CSRF token, so the cookie alone opens nothing.
+    pub(crate) scripted: bool,
+    /// How long ago the person entered their key; `None` if the clock went backwards since.
+    pub(crate) proof_age: Option<Duration>,
 }
 
 /// The keys of a store.
@@ -222,27 +247,57 @@ impl Keys {
         known.get(&digest(secret)).filter(|(_, at)| at.elapsed() < BELIEVED).map(|(key, _)| key.clone())
     }
 
-    /// The key behind a login, and the word that its forms must bring along.
+    /// The login that a cookie stands for.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn login(&self, cookie: &str) -> Result<Option<(Key, String)>, StoreError> {
+    pub(crate) fn login(&self, cookie: &str) -> Result<Option<BrowserLogin>, StoreError> {
         let Some(note) = self.desk.note(LOGINS, &digest(cookie))? else { return Ok(None) };
-        let Login { key, word, of } = read(&note)?;
+        let Login { key, word, of, scripted, proved } = read(&note)?;
         // A login is worth no more than the key that it was made with.
         let ended = match &of {
             Some(of) => self.believed(KEYS, of, read::<Key>)?.is_none(),
             None => false,
         };
-        Ok((!ended).then_some((key, word)))
+        if ended {
+            return Ok(None);
+        }
+        let proof_age = self.desk.now()?.checked_sub(proved).map(Duration::from_millis);
+        Ok(Some(BrowserLogin { key, csrf_token: word, scripted, proof_age }))
     }
 
-    /// Lets a browser in with a secret, or with the link of the first start; gives the cookie. `None` if neither is
-    /// known.
+    /// Records that the person behind a login has just entered their key. A login that was made with a link takes
+    /// another link of the same name. Gives whether the secret was right.
+    ///
+    /// # Errors
+    /// If it cannot be read or written.
+    pub(crate) fn prove(&self, cookie: &str, secret: &str) -> Result<bool, StoreError> {
+        let Some(mut note) = self.desk.note(LOGINS, &digest(cookie))? else { return Ok(false) };
+        let mut login: Login = read(&note)?;
+        let right = match &login.of {
+            Some(of) => digest(secret) == *of && self.desk.note(KEYS, of)?.is_some(),
+            None => match self.desk.take(LINKS, &digest(secret))? {
+                Some(link) => read::<Key>(&link)?.name == login.key.name,
+                None => false,
+            },
+        };
+        if right {
+            login.proved = self.desk.now()?;
+            note.text = written(&login)?;
+            self.desk.put(&note, If::Any)?;
+        }
+        let entry = Entry { who: login.key.name.clone(), role: Some(login.key.role), ..Entry::default() };
+        let outcome = if right { "right" } else { "wrong" };
+        audit::put(self.desk.as_ref(), entry.doing("proof").about(outcome))?;
+        Ok(right)
+    }
+
+    /// Logs a browser in with a key, or with a one-time link. `None` if neither is known. `scripted`: the page script
+    /// keeps the CSRF token.
     ///
     /// # Errors
     /// If it cannot be kept.
-    pub(crate) fn log_in(&self, secret: &str) -> Result<Option<String>, StoreError> {
+    pub(crate) fn log_in(&self, secret: &str, scripted: bool) -> Result<Option<NewLogin>, StoreError> {
         let (key, of) = match self.find(secret)? {
             Some(key) => (key, Some(digest(secret))),
             None => match self.desk.take(LINKS, &digest(secret))? {
@@ -253,11 +308,13 @@ impl Keys {
         let how = if of.is_some() { "with a key" } else { "with the link of the start" };
         let entry = Entry { who: key.name.clone(), role: Some(key.role), ..Entry::default() };
         audit::put(self.desk.as_ref(), entry.doing("login").about(how))?;
-        let (cookie, word) = (random()?, random()?);
-        let until = self.desk.now()?.saturating_add(LOGIN_MS);
+        let (cookie, csrf_token) = (random()?, random()?);
+        let now = self.desk.now()?;
+        let until = now.saturating_add(LOGIN_MS);
         let until = Some(key.expires.map_or(until, |ends| ends.min(until)));
-        self.desk.put(&note(LOGINS, &digest(&cookie), &Login { key, word, of }, until)?, If::New)?;
-        Ok(Some(cookie))
+        let login = Login { key, word: csrf_token.clone(), of, scripted, proved: now };
+        self.desk.put(&note(LOGINS, &digest(&cookie), &login, until)?, If::New)?;
+        Ok(Some(NewLogin { cookie, csrf_token }))
     }
 
     /// Ends a login.
@@ -323,17 +380,12 @@ fn terminal() -> Entry {
     Entry { who, from: "command line".to_owned(), ..Entry::default() }
 }
 
-/// The login that a browser sends along.
-pub(crate) fn login_cookie(headers: &HeaderMap) -> Option<String> {
-    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+fn note(shelf: &str, key: &str, value: &impl Serialize, until: Option<u64>) -> Result<Note, StoreError> {
+    Ok(Note { shelf: shelf.to_owned(), key: key.to_owned(), text: written(value)?, until })
 }
 
-fn note(shelf: &str, key: &str, value: &impl Serialize, until: Option<u64>) -> Result<Note, StoreError> {
-    let text =
-        serde_json::to_string(value).map_err(|error| StoreError::new(Trouble::Io, error.to_string()))?;
-    Ok(Note { shelf: shelf.to_owned(), key: key.to_owned(), text, until })
+fn written(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::new(Trouble::Io, error.to_string()))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(note: &Note) -> Result<T, StoreError> {

@@ -5,31 +5,43 @@
 //! An admin makes keys. The role of a route stands beside it (`doors.rs`), and
 //! the table of all of them is tested.
 
+mod browser;
 mod hosts;
 mod keys;
 mod owners;
 mod peer;
 
+pub(crate) use browser::{CookieOnly, check_form, check_proof, cookie_name, login_cookie, signed};
 pub(crate) use hosts::Hosts;
-pub(crate) use keys::{COOKIE, digest, login_cookie, random};
 pub use keys::{Key, KeyRequest, Keys, NewKey};
+pub(crate) use keys::{NewLogin, digest, random};
 pub use owners::prune_owners;
 pub(crate) use owners::{Owners, Scope};
 pub(crate) use peer::Peer;
 pub use peer::Uids;
 
 use crate::audit;
+use crate::connections::Connection;
 use crate::office::Shared;
 use crate::problem::{Problem, Told};
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The refusals that stand in the audit log: they are about who somebody is, not about what they sent.
-const REFUSED: [&str; 5] =
-    ["role_forbidden", "not_your_session", "whole_store", "foreign_origin", "key_unknown"];
+const REFUSED: [&str; 8] = [
+    "role_forbidden",
+    "not_your_session",
+    "whole_store",
+    "foreign_origin",
+    "key_unknown",
+    "csrf_token_missing",
+    "form_refused",
+    "proof_required",
+];
 
 /// What somebody may do. Each may do what the ones before may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
@@ -93,8 +105,12 @@ pub(crate) enum Via {
     Key,
     /// With the cookie of a browser; forms must bring this word along.
     Login {
-        /// What only a page of ours knows.
+        /// The CSRF token of the login.
         word: String,
+        /// The page script keeps the CSRF token, so the cookie alone opens nothing.
+        scripted: bool,
+        /// The person has entered their key a short while ago.
+        proven: bool,
     },
     /// On the socket, by the user that they are.
     Peer,
@@ -129,11 +145,22 @@ pub(crate) async fn let_in<F: Future<Output = Response>>(
     // A copy of the path, and not the address itself: that would hold on to what was read from the connection, and the
     // next request could not be read into the same place.
     let (method, place) = (head.method.clone(), head.uri.path().to_owned());
-    let (who, response) = match principal(office, peer, &head).await {
-        Ok(who) => {
-            if let Some(who) = &who {
-                head.extensions.insert(who.clone());
-            }
+    let (who, response) = match identify(office, peer, &head).await {
+        Ok(identity) => {
+            let who = match identity {
+                Identity::Known(who) => {
+                    if let Some(connection) = head.extensions.get::<Arc<Connection>>() {
+                        connection.authenticate();
+                    }
+                    head.extensions.insert(who.clone());
+                    Some(who)
+                }
+                Identity::CookieOnly => {
+                    head.extensions.insert(CookieOnly);
+                    None
+                }
+                Identity::Unknown => None,
+            };
             let request = Request::from_parts(head, body);
             (who, next(request).await)
         }
@@ -149,7 +176,15 @@ pub(crate) async fn let_in<F: Future<Output = Response>>(
     (who.map(|who| who.name), response)
 }
 
-async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Option<Principal>, Problem> {
+/// Who a request is from, as far as it proves it.
+enum Identity {
+    Known(Principal),
+    /// A valid cookie without the CSRF token: nobody, until the page script brings the rest.
+    CookieOnly,
+    Unknown,
+}
+
+async fn identify(office: &Shared, peer: Peer, request: &Parts) -> Result<Identity, Problem> {
     office.hosts.check(peer, request)?;
     if let Some(bearer) = request.headers.get(header::AUTHORIZATION) {
         let secret = bearer.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
@@ -158,20 +193,12 @@ async fn principal(office: &Shared, peer: Peer, request: &Parts) -> Result<Optio
             None => Box::pin(office.look(move |office| office.keys.find(secret.trim()))).await?,
             known => known,
         };
-        return found.map(|key| Some(key.into_principal(Via::Key, peer))).ok_or_else(unknown_key);
+        return found.map(|key| Identity::Known(key.into_principal(Via::Key, peer))).ok_or_else(unknown_key);
     }
-    if let Some(cookie) = keys::login_cookie(&request.headers) {
-        let safe = matches!(request.method, Method::GET | Method::HEAD);
-        if !safe && request.headers.get(header::ORIGIN).is_none() {
-            return Err(foreign(
-                "a browser names the page that a form comes from, and this request does not",
-            ));
-        }
-        // A cookie that is void is as good as none: the page asks to log in again.
-        let found = Box::pin(office.look(move |office| office.keys.login(&cookie))).await?;
-        return Ok(found.map(|(key, word)| key.into_principal(Via::Login { word }, peer)));
+    if let Some(cookie) = login_cookie(&request.headers) {
+        return Box::pin(browser::identify(office, peer, request, cookie)).await;
     }
-    Ok(office.uids.principal(peer))
+    Ok(office.uids.principal(peer).map_or(Identity::Unknown, Identity::Known))
 }
 
 /// A session of another key, or of none.
@@ -199,6 +226,7 @@ pub(crate) fn foreign(what: &str) -> Problem {
 /// If they are not known, or may not.
 pub(crate) fn allow(needs: Role, request: &Request) -> Result<(), Problem> {
     match request.extensions().get::<Principal>() {
+        None if request.extensions().get::<CookieOnly>().is_some() => Err(browser::missing_token()),
         None => {
             let what = "this needs a key";
             let advice = "make one with `flyball token create`, and send it as `Authorization: Bearer …`";

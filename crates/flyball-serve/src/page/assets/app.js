@@ -1,14 +1,22 @@
 // Live pages, keys, the switch for dark and light. The pages work without it.
+// It keeps the CSRF token of the login in the storage of this origin: the cookie alone opens no page, because browsers
+// send cookies to every port of a host.
 // What comes from the server is parsed as a document and its elements are moved over: no text ever becomes markup here.
 "use strict";
 (() => {
   const root = document.documentElement;
   const kept = (key, value) => {
     try {
+      if (value === null) return localStorage.removeItem(key);
       return value === undefined ? localStorage.getItem(key) : localStorage.setItem(key, value);
     } catch {
       return null; // A browser may forbid it; then nothing is kept.
     }
+  };
+  const CSRF = "flyball.csrf";
+  const authorized = (more) => {
+    const token = kept(CSRF);
+    return token ? { ...more, "Flyball-CSRF": token } : { ...more };
   };
   const theme = kept("theme");
   if (theme === "dark" || theme === "light") root.dataset.theme = theme;
@@ -79,9 +87,11 @@
     }
   };
 
+  const load = () => fetch(location.href.split("#")[0], { headers: authorized({ Accept: "text/html" }), redirect: "manual" });
+
   const refresh = async () => {
-    const answer = await fetch(location.href.split("#")[0], { headers: { Accept: "text/html" }, redirect: "manual" });
-    if (answer.type === "opaqueredirect") return location.reload();
+    const answer = await load();
+    if (answer.type === "opaqueredirect" || answer.headers.has("Flyball-Empty-Frame")) return location.reload();
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.title = page.title;
@@ -150,14 +160,26 @@
       if (!missed) told("every 3 s", true);
       soon();
     };
-    const source = new EventSource("/v1/live");
-    source.addEventListener("open", () => {
-      told("live", false);
-      soon();
-    });
-    source.addEventListener("decision", soon);
-    source.addEventListener("error", poll);
-    window.addEventListener("pagehide", () => source.close());
+    // Not an EventSource: that cannot send the CSRF token.
+    const leaving = new AbortController();
+    const listen = async () => {
+      try {
+        const answer = await fetch("/v1/live", { headers: authorized({ Accept: "text/event-stream" }), signal: leaving.signal });
+        if (!answer.ok) throw new Error(answer.status);
+        told("live", false);
+        soon();
+        const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+        for (let piece = await text.read(); !piece.done; piece = await text.read()) {
+          if (piece.value.includes("data:")) soon();
+        }
+      } catch {
+        if (leaving.signal.aborted) return;
+        poll();
+      }
+      setTimeout(listen, PAUSE);
+    };
+    listen();
+    window.addEventListener("pagehide", () => leaving.abort());
     document.addEventListener("visibilitychange", () => document.hidden || soon());
   };
 
@@ -239,7 +261,58 @@
     });
   };
 
-  document.addEventListener("DOMContentLoaded", () => {
+  // ---- the login: the token stays here, and the page's contents are loaded with it ----
+
+  const swap = (text) => {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    document.title = page.title;
+    document.body.replaceWith(document.importNode(page.body, true));
+  };
+
+  const open = async () => {
+    const login = () => location.replace("/login?to=" + encodeURIComponent(location.pathname + location.search));
+    if (!kept(CSRF)) return login();
+    const answer = await load();
+    if (answer.type === "opaqueredirect" || answer.headers.has("Flyball-Empty-Frame")) {
+      kept(CSRF, null);
+      return login();
+    }
+    const kind = answer.headers.get("Content-Type") ?? "";
+    const text = await answer.text();
+    if (!kind.startsWith("text/html")) {
+      const picture = document.createElement("img");
+      picture.src = `data:${kind},${encodeURIComponent(text)}`;
+      return one("#opening").replaceChildren(picture);
+    }
+    swap(text);
+    if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    start();
+  };
+
+  const enter = async (event) => {
+    const form = event.target;
+    if (form.dataset.sent) return event.preventDefault();
+    kept(CSRF, "test");
+    if (kept(CSRF) !== "test") return; // Nothing can be kept: log in as without the script.
+    event.preventDefault();
+    kept(CSRF, null);
+    const body = new URLSearchParams(new FormData(form));
+    body.set("script", "1");
+    try {
+      const answer = await fetch("/login", { method: "POST", body, headers: { Accept: "application/json" } });
+      if (answer.ok) {
+        const { csrf_token, to } = await answer.json();
+        kept(CSRF, csrf_token);
+        return location.assign(to);
+      }
+      swap(await answer.text());
+      start();
+    } catch {
+      delete form.dataset.sent;
+    }
+  };
+
+  const start = () => {
     const sign = one("#theme");
     sign.hidden = false;
     sign.addEventListener("click", () => {
@@ -247,17 +320,27 @@
       root.dataset.theme = dark ? "light" : "dark";
       kept("theme", root.dataset.theme);
     });
+    ready(document);
+    one("form[action='/login']")?.addEventListener("submit", enter);
+    live();
+  };
+
+  document.addEventListener("DOMContentLoaded", () => {
     document.addEventListener("input", (event) => dirty.add(event.target));
     document.addEventListener("keydown", keys);
     // A second click must not send the form a second time; the server would not do it twice either.
     document.addEventListener("submit", (event) => {
       const form = event.target;
       if (form.method !== "post") return;
+      if (form.matches("[action='/logout']")) kept(CSRF, null);
       if (form.dataset.sent) event.preventDefault();
       form.dataset.sent = "yes";
     });
     window.addEventListener("pageshow", () => all("form[data-sent]").forEach((form) => delete form.dataset.sent));
-    ready(document);
-    live();
+    if (one("#opening")) {
+      open().catch(() => { one("#opening").textContent = "The server does not answer. Load the page again."; });
+    } else {
+      start();
+    }
   });
 })();

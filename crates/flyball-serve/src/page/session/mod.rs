@@ -16,7 +16,7 @@ use super::shell::{Frame, Place, page};
 use super::text::line;
 use crate::office::{Office, Shared};
 use crate::problem::Problem;
-use crate::who::Principal;
+use crate::who::{Principal, signed};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -110,7 +110,7 @@ async fn shown(
         who: Some(&principal),
         waiting: Some(shown.waiting),
         notice: asked.did.notice(),
-        alarm: Some(office.posts.alarm()),
+        alarm: Some(office.alarm()),
     };
     Ok(page(&frame, body(&shown, &principal, office.now())?))
 }
@@ -175,9 +175,9 @@ fn body(shown: &Shown, principal: &Principal, now: u64) -> Result<Markup, Proble
             @if !matches!(shown.need.what, What::Nothing) { (reason(&shown.need, now)) }
             @if let Some(act) = act { (act) } @else { p.soft { "This session is over." } }
         }
-        @if shown.drawn { (side(shown)) }
+        @if shown.drawn { (side(shown, principal)) }
         @if !shown.findings.is_empty() { (evidence::section(&shown.name, &shown.findings)) }
-        @if !shown.drawn { (side(shown)) }
+        @if !shown.drawn { (side(shown, principal)) }
         (timeline::section(&shown.name, &shown.window))
         @if !shown.children.is_empty() { (children(&shown.children, now)) }
         (commands(&shown.commands))
@@ -185,14 +185,14 @@ fn body(shown: &Shown, principal: &Principal, now: u64) -> Result<Markup, Proble
 }
 
 /// The budgets, beside the workflow or the tools.
-fn side(shown: &Shown) -> Markup {
+fn side(shown: &Shown, principal: &Principal) -> Markup {
     html! {
         div.two {
             div {
                 (gauges::section(&shown.report, &shown.policy))
                 @if shown.drawn && !shown.report.tools.is_empty() { (tools(&shown.report)) }
             }
-            @if shown.drawn { (graph_section(shown)) } @else { (tools(&shown.report)) }
+            @if shown.drawn { (graph_section(shown, principal)) } @else { (tools(&shown.report)) }
         }
     }
 }
@@ -255,9 +255,11 @@ pub(super) fn plan_steps(plan: &Plan) -> Markup {
     }
 }
 
-fn graph_section(shown: &Shown) -> Markup {
+fn graph_section(shown: &Shown, principal: &Principal) -> Markup {
     let place = format!("/sessions/{}/graph.svg", links::encoded(&shown.name));
-    let place = format!("{place}?at={}", shown.head.seq);
+    let place = signed(principal, &place);
+    let mark = if place.contains('?') { '&' } else { '?' };
+    let place = format!("{place}{mark}at={}", shown.head.seq);
     let report = &shown.report;
     html! {
         section #graph .card data-live {
