@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use flyball::{Decision, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -99,12 +100,20 @@ pub(crate) struct Usage {
     refused: [Count; LIMITS.len()],
     /// With a random key, so that names cannot be chosen to have the same hash.
     hasher: RandomState,
+    /// Whether a key ever had a plan that awaits an answer: most never have, and need not be looked up.
+    any_plans: AtomicBool,
 }
 
 impl Usage {
     /// With these limits.
     pub(crate) fn new(limits: KeyLimits) -> Self {
-        Usage { limits, keys: Mutex::default(), refused: Default::default(), hasher: RandomState::new() }
+        Usage {
+            limits,
+            keys: Mutex::default(),
+            refused: Default::default(),
+            hasher: RandomState::new(),
+            any_plans: AtomicBool::new(false),
+        }
     }
 
     /// The limits.
@@ -117,24 +126,24 @@ impl Usage {
         LIMITS.into_iter().zip(self.refused.iter().map(Count::get))
     }
 
-    /// Counts bytes of events that a key sends.
+    /// Counts bytes of events that a key sends. Gives whether it has as many plans that await an answer as it may have.
     ///
     /// # Errors
     /// If it has sent too many today.
-    pub(crate) fn add_bytes(&self, principal: &Principal, bytes: usize) -> Result<(), Problem> {
-        let most = self.limits.bytes_per_day;
-        if !is_limited(principal) || most == 0 {
-            return Ok(());
+    pub(crate) fn add_bytes(&self, principal: &Principal, bytes: usize) -> Result<bool, Problem> {
+        if !is_limited(principal) {
+            return Ok(false);
         }
-        let mut keys = self.lock();
-        let usage = self.of(&mut keys, &principal.name);
-        let sum = usage.bytes.saturating_add(bytes as u64);
-        if sum > most {
-            let wait = left_of_day(usage);
-            return Err(self.refuse(Limit::Bytes, format!("{most} bytes of events in 24 hours"), wait));
-        }
-        usage.bytes = sum;
-        Ok(())
+        let (most, plans) = (self.limits.bytes_per_day, self.limits.pending_plans);
+        let added = self.with(&principal.name, |usage| {
+            let sum = usage.bytes.saturating_add(bytes as u64);
+            if most > 0 && sum > most {
+                return Err(left_of_day(usage));
+            }
+            usage.bytes = sum;
+            Ok(plans > 0 && usage.plans.len() >= plans)
+        });
+        added.map_err(|wait| self.refuse(Limit::Bytes, &format!("{most} bytes of events in 24 hours"), wait))
     }
 
     /// Counts a session that a key sends events to.
@@ -147,35 +156,38 @@ impl Usage {
             return Ok(());
         }
         let hash = self.hasher.hash_one(session);
-        let mut keys = self.lock();
-        let usage = self.of(&mut keys, &principal.name);
-        if usage.sessions.contains(&hash) {
-            return Ok(());
-        }
-        if usage.sessions.len() >= most {
-            let wait = left_of_day(usage);
-            return Err(self.refuse(Limit::Sessions, format!("{most} sessions in 24 hours"), wait));
-        }
-        usage.sessions.insert(hash);
-        Ok(())
+        let added = self.with(&principal.name, |usage| {
+            if usage.sessions.len() >= most && !usage.sessions.contains(&hash) {
+                return Err(left_of_day(usage));
+            }
+            usage.sessions.insert(hash);
+            Ok(())
+        });
+        added.map_err(|wait| self.refuse(Limit::Sessions, &format!("{most} sessions in 24 hours"), wait))
     }
 
-    /// Checks whether a key may ask for one more plan in a session.
+    /// Counts a plan that a key asks for in a session, before it is decided upon, so that many at once count as well.
     ///
     /// # Errors
     /// If too many of its plans await an answer.
-    pub(crate) fn may_plan(&self, principal: &Principal, session: &str) -> Result<(), Problem> {
+    pub(crate) fn add_plan(&self, principal: &Principal, session: &str) -> Result<(), Problem> {
         let most = self.limits.pending_plans;
         if !is_limited(principal) || most == 0 {
             return Ok(());
         }
-        let mut keys = self.lock();
-        let usage = self.of(&mut keys, &principal.name);
-        if usage.plans.len() < most || usage.plans.contains(session) {
+        self.any_plans.store(true, Ordering::Relaxed);
+        let room = self.with(&principal.name, |usage| {
+            if usage.plans.len() >= most && !usage.plans.contains(session) {
+                return false;
+            }
+            usage.plans.insert(session.to_owned());
+            true
+        });
+        if room {
             return Ok(());
         }
         let what = format!("{most} plans that await an answer");
-        Err(self.refuse(Limit::Plans, what, Duration::from_secs(60)))
+        Err(self.refuse(Limit::Plans, &what, Duration::from_secs(60)))
     }
 
     /// Asks the store which plans of a key still await an answer, if it has too many: people may have answered
@@ -184,33 +196,34 @@ impl Usage {
         let Some(sessions) = self.full_plans(principal) else { return };
         let answered = office.look(move |office| {
             let waits = |session: &String| {
-                let loaded = office.desk().load(session).ok().flatten();
-                loaded.is_none_or(|loaded| loaded.head.glance.status == Status::AwaitingConfirmation)
+                match office.desk().load(session) {
+                    Ok(loaded) => {
+                        loaded.is_some_and(|loaded| loaded.head.glance.status == Status::AwaitingConfirmation)
+                    }
+                    // Nobody knows, so it counts.
+                    Err(_) => true,
+                }
             };
             Ok::<_, Problem>(sessions.into_iter().filter(|session| !waits(session)).collect::<Vec<_>>())
         });
         if let Ok(answered) = answered.await {
-            let mut keys = self.lock();
-            let usage = self.of(&mut keys, &principal.name);
-            answered.iter().for_each(|session| {
-                usage.plans.remove(session);
+            self.with(&principal.name, |usage| {
+                usage.plans.retain(|session| !answered.contains(session));
             });
         }
     }
 
+    /// The plans of a key that has too many, unless the store was asked about them a moment ago.
     fn full_plans(&self, principal: &Principal) -> Option<Vec<String>> {
         let most = self.limits.pending_plans;
-        if !is_limited(principal) || most == 0 {
-            return None;
-        }
-        let mut keys = self.lock();
-        let usage = keys.get_mut(&principal.name)?;
-        let due = usage.rechecked.is_none_or(|at| at.elapsed() >= RECHECK);
-        if usage.plans.len() < most || !due {
-            return None;
-        }
-        usage.rechecked = Some(Instant::now());
-        Some(usage.plans.iter().cloned().collect())
+        self.with(&principal.name, |usage| {
+            let due = usage.rechecked.is_none_or(|at| at.elapsed() >= RECHECK);
+            if usage.plans.len() < most || !due {
+                return None;
+            }
+            usage.rechecked = Some(Instant::now());
+            Some(usage.plans.iter().cloned().collect())
+        })
     }
 
     /// Notes from a decision on an agent's event whether a plan awaits an answer in the session.
@@ -218,12 +231,11 @@ impl Usage {
         if !is_limited(principal) {
             return;
         }
-        let waits = decision.state == Status::AwaitingConfirmation;
-        let mut keys = self.lock();
-        if waits {
-            self.of(&mut keys, &principal.name).plans.insert(decision.session.clone());
-        } else if let Some(usage) = keys.get_mut(&principal.name).filter(|usage| !usage.plans.is_empty()) {
-            usage.plans.remove(&decision.session);
+        if decision.state == Status::AwaitingConfirmation {
+            self.any_plans.store(true, Ordering::Relaxed);
+            self.with(&principal.name, |usage| usage.plans.insert(decision.session.clone()));
+        } else if self.any_plans.load(Ordering::Relaxed) {
+            self.with(&principal.name, |usage| usage.plans.remove(&decision.session));
         }
     }
 
@@ -245,13 +257,14 @@ impl Usage {
         if !is_limited(principal) || most == 0 {
             return Ok(None);
         }
-        let mut keys = self.lock();
-        let usage = self.of(&mut keys, &principal.name);
-        if usage.listeners >= most {
-            return Err(self.refuse(Limit::Listeners, format!("{most} listeners"), Duration::from_secs(10)));
+        let room = self.with(&principal.name, |usage| {
+            let room = usage.listeners < most;
+            usage.listeners += usize::from(room);
+            room
+        });
+        if !room {
+            return Err(self.refuse(Limit::Listeners, &format!("{most} listeners"), Duration::from_secs(10)));
         }
-        usage.listeners += 1;
-        drop(keys);
         Ok(Some(Listening { usage: Arc::clone(self), name: principal.name.clone() }))
     }
 
@@ -263,7 +276,7 @@ impl Usage {
         let Some((reads, waiting)) = self.read_slots(principal) else { return Ok(None) };
         let Ok(_waits) = waiting.try_acquire_owned() else {
             let what = format!("{} reads at a time", self.limits.reads);
-            return Err(self.refuse(Limit::Reads, what, Duration::from_secs(1)));
+            return Err(self.refuse(Limit::Reads, &what, Duration::from_secs(1)));
         };
         Ok(reads.acquire_owned().await.ok())
     }
@@ -272,9 +285,7 @@ impl Usage {
         if !is_limited(principal) || self.limits.reads == 0 {
             return None;
         }
-        let mut keys = self.lock();
-        let usage = self.of(&mut keys, &principal.name);
-        Some((Arc::clone(&usage.reads), Arc::clone(&usage.reads_waiting)))
+        Some(self.with(&principal.name, |usage| (Arc::clone(&usage.reads), Arc::clone(&usage.reads_waiting))))
     }
 
     /// The reads of a key: a stream waits for its turn with every portion. `None` if there is no limit.
@@ -298,19 +309,20 @@ impl Usage {
         lines
     }
 
-    fn of<'a>(&self, keys: &'a mut BTreeMap<String, KeyUsage>, name: &str) -> &'a mut KeyUsage {
-        if !keys.contains_key(name) && keys.len() >= NAMES {
+    /// Works with what a key has used.
+    fn with<T>(&self, name: &str, work: impl FnOnce(&mut KeyUsage) -> T) -> T {
+        let mut keys = self.lock();
+        if let Some(usage) = keys.get_mut(name) {
+            usage.begin_day_if_due();
+            return work(usage);
+        }
+        if keys.len() >= NAMES {
             keys.retain(|_, usage| usage.listeners > 0 || !usage.plans.is_empty());
         }
-        let usage = keys.entry(name.to_owned()).or_insert_with(|| KeyUsage::new(self.limits.reads));
-        if usage.since.elapsed() >= DAY {
-            (usage.since, usage.bytes) = (Instant::now(), 0);
-            usage.sessions.clear();
-        }
-        usage
+        work(keys.entry(name.to_owned()).or_insert_with(|| KeyUsage::new(self.limits.reads)))
     }
 
-    fn refuse(&self, limit: Limit, of: String, wait: Duration) -> Problem {
+    fn refuse(&self, limit: Limit, of: &str, wait: Duration) -> Problem {
         let code = match limit {
             Limit::Sessions => "key_limit_sessions",
             Limit::Listeners => "key_limit_listeners",
@@ -345,6 +357,13 @@ impl KeyUsage {
             listeners: 0,
             reads: Arc::new(Semaphore::new(reads)),
             reads_waiting: Arc::new(Semaphore::new(reads.saturating_mul(WAITING))),
+        }
+    }
+
+    fn begin_day_if_due(&mut self) {
+        if self.since.elapsed() >= DAY {
+            (self.since, self.bytes) = (Instant::now(), 0);
+            self.sessions.clear();
         }
     }
 }

@@ -78,17 +78,8 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         otlp: collector(args)?,
         workshop,
         proof_max_age: proof_max_age(args)?,
-        connections: ConnectionLimits {
-            unauthenticated: args.max_unauthenticated,
-            unauthenticated_per_address: args.max_unauthenticated_per_address,
-        },
-        key_limits: KeyLimits {
-            sessions_per_day: args.key_sessions_per_day,
-            listeners: args.key_listeners,
-            pending_plans: args.key_pending_plans,
-            bytes_per_day: args.key_bytes_per_day,
-            reads: args.key_reads,
-        },
+        connections: connection_limits(args),
+        key_limits: key_limits(args),
         insecure_http: args.insecure_http,
     };
     flyball_serve::serve(setting, listen)?;
@@ -136,6 +127,25 @@ fn log_style(wanted: Option<Wanted>) -> LogStyle {
         Some(Wanted::Off) => LogStyle::Off,
         None if std::io::stderr().is_terminal() => LogStyle::Text,
         None => LogStyle::Json,
+    }
+}
+
+/// How many connections may be open before anybody has authenticated on them.
+fn connection_limits(args: &Serve) -> ConnectionLimits {
+    ConnectionLimits {
+        unauthenticated: args.max_unauthenticated,
+        unauthenticated_per_address: args.max_unauthenticated_per_address,
+    }
+}
+
+/// What one agent's key may use.
+fn key_limits(args: &Serve) -> KeyLimits {
+    KeyLimits {
+        sessions_per_day: args.key_sessions_per_day,
+        listeners: args.key_listeners,
+        pending_plans: args.key_pending_plans,
+        bytes_per_day: args.key_bytes_per_day,
+        reads: args.key_reads,
     }
 }
 

@@ -178,6 +178,13 @@ fn plans_of_a_key_that_await_an_answer_are_limited() {
     };
     assert_eq!([ask("a").0, ask("b").0, ask("a").0], [200, 200, 200], "the same plan again is no second one");
     assert_eq!(ask("c"), (429, "key_limit_plans".to_owned()));
+    let many: Vec<Value> = (0..5)
+        .map(|at| json!({"type": "confirmation.requested", "session": format!("m{at}"), "question": "?", "plan": [{"tool": "x"}]}))
+        .collect();
+    let other = server.key("other", Role::Agent);
+    let (_, answers) = server.json("POST", "/v1/events", &other, Some(&Value::Array(many)));
+    let taken = answers.as_array().unwrap().iter().filter(|answer| answer["decision"].is_string()).count();
+    assert_eq!(taken, 2, "many at once count as well: {answers}");
     let no = json!({"answer": "no"});
     assert_eq!(server.json("POST", "/v1/sessions/a/confirmation", &anna, Some(&no)).0, 200);
     assert_eq!(ask("c").0, 200, "an answer makes room");

@@ -128,7 +128,7 @@ impl Sender<'_> {
         let usage = &self.office.usage;
         usage.add_session(self.principal, &event.event.session)?;
         if matches!(event.event.kind, Kind::ConfirmationRequested { .. }) {
-            usage.may_plan(self.principal, &event.event.session)?;
+            usage.add_plan(self.principal, &event.event.session)?;
         }
         Ok(Box::new(event))
     }
@@ -238,8 +238,10 @@ async fn answer(
     text: String,
 ) -> Result<Response, Problem> {
     sender.office.intake.has_room()?;
-    sender.office.usage.add_bytes(sender.principal, text.len())?;
-    sender.office.usage.recheck_plans(sender.office, sender.principal).await;
+    let full = sender.office.usage.add_bytes(sender.principal, text.len())?;
+    if full {
+        Box::pin(sender.office.usage.recheck_plans(sender.office, sender.principal)).await;
+    }
     let many = match media {
         Media::Lines => lines(&text)?,
         Media::Json if text.trim_start().starts_with('[') => array(&text)?,
