@@ -36,3 +36,5 @@ mod store;
 mod terminal;
 #[path = "cli/top.rs"]
 mod top;
+#[path = "cli/trust.rs"]
+mod trust;

@@ -104,7 +104,9 @@ fn unanswered() -> Refusal {
 /// person would: rows of equal acts end there.
 fn may_say(event: &Event) -> Result<(), Failure> {
     match &event.kind {
-        Kind::ConfirmationAnswered { .. } | Kind::HumanReleased { .. } => person::speaks(&event.session),
+        Kind::ConfirmationAnswered { .. } | Kind::HumanReleased { .. } | Kind::PolicyChanged { .. } => {
+            person::speaks(&event.session)
+        }
         Kind::UserMessage { origin: Origin::Human, .. } => person::speaks_in_its_own(&event.session),
         Kind::SessionStarted { policy, reopen, .. } if policy.is_some() || *reopen => {
             person::speaks_in_its_own(&event.session)

@@ -323,6 +323,18 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// The session meets another policy than the one that it is pinned to.
+    #[serde(rename = "policy.changed")]
+    PolicyChanged {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tightened: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        waiting: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// The session is over.
     #[serde(rename = "session.ended")]
     SessionEnded {
@@ -332,7 +344,7 @@ pub enum Kind {
 }
 
 /// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 24] = [
+const TYPES: [(&str, &[&str]); 25] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
     ("assistant.message", &["text", "structured", "final"]),
@@ -356,6 +368,7 @@ const TYPES: [(&str, &[&str]); 24] = [
     ("api.retry", &[]),
     ("human.released", &["guard", "trip", "mode", "n", "by", "why"]),
     ("human.stopped", &["by", "why"]),
+    ("policy.changed", &["tightened", "waiting", "by", "why"]),
     ("session.ended", &["outcome"]),
 ];
 
@@ -397,6 +410,7 @@ impl Kind {
             Kind::ApiRetry { .. } => "api.retry",
             Kind::HumanReleased { .. } => "human.released",
             Kind::HumanStopped { .. } => "human.stopped",
+            Kind::PolicyChanged { .. } => "policy.changed",
             Kind::SessionEnded { .. } => "session.ended",
         }
     }
