@@ -27,6 +27,8 @@ pub struct PolicySource {
     base: Arc<Policy>,
     /// Values of layers that may only tighten, which were left out.
     ignored: Arc<[Ignored]>,
+    /// What is left of each of those layers: only this is kept with a session, so that nothing else can ever apply.
+    tightening: Arc<[Value]>,
     /// The names of newer policies that were compared with this one: each is compared once.
     compared: Vec<String>,
 }
@@ -61,10 +63,10 @@ impl PolicySource {
         preset: Preset,
         rules_version: RulesVersion,
     ) -> Result<Self, PolicyErrors> {
-        let Resolved { mut policy, ignored, .. } = resolve(&layers, preset)?;
+        let Resolved { mut policy, ignored, tightening, .. } = resolve(&layers, preset)?;
         pin_rules(&mut policy, &layers, rules_version);
-        let (base, ignored) = (Arc::new(policy), ignored.into());
-        Ok(PolicySource { layers, preset, rules_version, base, ignored, compared: Vec::new() })
+        let (base, ignored, tightening) = (Arc::new(policy), ignored.into(), tightening.into());
+        Ok(PolicySource { layers, preset, rules_version, base, ignored, tightening, compared: Vec::new() })
     }
 
     /// A preset with nothing changed.
@@ -76,6 +78,7 @@ impl PolicySource {
             rules_version: RulesVersion::LATEST,
             base: Arc::new(Policy::preset(preset)),
             ignored: Arc::new([]),
+            tightening: Arc::new([]),
             compared: Vec::new(),
         }
     }
@@ -120,8 +123,10 @@ impl PolicySource {
     #[must_use]
     pub fn to_json(&self) -> String {
         let above = |layer: &Layer| u8::from(outranks_sessions(layer));
+        let mut tightening = self.tightening.iter();
         let decides = |layer: &Layer| {
-            let mut tree = layer.tree.clone();
+            let left = if layer.trust == Trust::TightenOnly { tightening.next() } else { None };
+            let mut tree = left.unwrap_or(&layer.tree).clone();
             if let Some(keys) = tree.as_object_mut() {
                 keys.remove("journal");
                 keys.remove("on_error");

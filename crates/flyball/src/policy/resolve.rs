@@ -16,6 +16,7 @@ use super::lint::{Warning, lint};
 use super::paths::{PointerOf, edge_ends};
 use super::places::{Place, join};
 use super::rule_list::{RuleText, merge_rules, new_rules, read_rules};
+use super::rules::Rule;
 use super::tighten::{Findings, Ignored, keep_only_tightening};
 use super::values::{Problem, Stricter, word_of};
 use super::{EdgePolicy, NodePolicy, Policy, Preset, ToolPolicy};
@@ -44,6 +45,8 @@ pub struct Resolved {
     pub effective: Value,
     /// Values of layers that may only tighten, which were left out because they would loosen the policy.
     pub ignored: Vec<Ignored>,
+    /// What is left of each layer that may only tighten, in their order.
+    pub(crate) tightening: Vec<Value>,
 }
 
 impl Resolved {
@@ -92,14 +95,16 @@ pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, Pol
         translated.push(c);
     }
     let mut ignored = Vec::new();
+    let mut added_rules: Vec<Vec<Value>> = Vec::new();
     for own_rules in untrusted_rules {
         let new = new_rules(&rules, own_rules, &mut ignored);
+        added_rules.push(new.iter().map(|text| rule_value(&text.rule)).collect());
         if let Err(error) = merge_rules(&mut rules, new) {
             errors.push(error);
         }
     }
     PolicyErrors::check(errors)?;
-    keep_only_tightening(&base, &mut translated, &mut ignored);
+    let tightening = keep_only_tightening(&base, &mut translated, added_rules, &mut ignored);
 
     let mut merged = Merged::of(&translated, preset);
     let mut policy = base;
@@ -117,7 +122,7 @@ pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, Pol
     }
     let mut warnings: Vec<Warning> = ignored.iter().map(Ignored::warning).collect();
     warnings.extend(lint(&policy, &origins, &merged.tree));
-    Ok(Resolved { policy, origins, warnings, effective, ignored })
+    Ok(Resolved { policy, origins, warnings, effective, ignored, tightening })
 }
 
 /// The preset that the highest trusted layer names. A word that is no preset is reported later.
@@ -191,20 +196,21 @@ fn finish(policy: &mut Policy, effective: &mut Value) {
     if let Value::Object(map) = effective {
         map.insert("version".to_owned(), Value::from(1));
         if !policy.rules.is_empty() {
-            let rules = policy.rules.iter().map(|rule| {
-                Value::Object(Map::from_iter([
-                    ("name".to_owned(), Value::from(rule.name())),
-                    ("when".to_owned(), Value::from(rule.when())),
-                    ("decision".to_owned(), Value::from(word_of(rule.decision()))),
-                    ("message".to_owned(), Value::from(rule.message())),
-                ]))
-            });
-            map.insert("rules".to_owned(), Value::Array(rules.collect()));
+            map.insert("rules".to_owned(), policy.rules.iter().map(rule_value).collect());
         }
     }
     let mut text = String::new();
     sorted_text(&without_journal(effective), &mut text);
     policy.digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()));
+}
+
+fn rule_value(rule: &Rule) -> Value {
+    Value::Object(Map::from_iter([
+        ("name".to_owned(), Value::from(rule.name())),
+        ("when".to_owned(), Value::from(rule.when())),
+        ("decision".to_owned(), Value::from(word_of(rule.decision()))),
+        ("message".to_owned(), Value::from(rule.message())),
+    ]))
 }
 
 /// What decides: everything but what the journal does with it, and what is answered when nothing can be decided.

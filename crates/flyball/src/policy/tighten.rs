@@ -87,18 +87,34 @@ fn shown(value: &Value) -> String {
 }
 
 /// Takes out of each layer that may only tighten what is not stricter than the policy of all trusted layers, whatever
-/// their order: a value for one tool must not undo what a higher layer says for all tools.
-pub(super) fn keep_only_tightening(base: &Policy, layers: &mut [Canonical<'_>], ignored: &mut Vec<Ignored>) {
+/// their order: a value for one tool must not undo what a higher layer says for all tools. Returns what is left of each
+/// of them, with the rules that it adds.
+pub(super) fn keep_only_tightening(
+    base: &Policy,
+    layers: &mut [Canonical<'_>],
+    rules: Vec<Vec<Value>>,
+    ignored: &mut Vec<Ignored>,
+) -> Vec<Value> {
     if layers.iter().all(|c| c.layer.trust == Trust::Full) {
-        return;
+        return Vec::new();
     }
     let trusted = layers.iter().filter(|c| c.layer.trust == Trust::Full);
     let merged = Merged::of(trusted, base.preset);
     let mut policy = base.clone();
-    apply(&mut policy, &merged.tree, &mut Findings::default());
-    for c in layers.iter_mut().filter(|c| c.layer.trust == Trust::TightenOnly) {
-        tighten(&mut policy, c, ignored);
+    if merged.tree.as_object().is_some_and(|keys| !keys.is_empty()) {
+        apply(&mut policy, &merged.tree, &mut Findings::default());
     }
+    let mut left = Vec::new();
+    let untrusted = layers.iter_mut().filter(|c| c.layer.trust == Trust::TightenOnly);
+    for (c, rules) in untrusted.zip(rules) {
+        tighten(&mut policy, c, ignored);
+        let mut tree = c.tree.clone();
+        if let (Value::Object(keys), false) = (&mut tree, rules.is_empty()) {
+            keys.insert("rules".to_owned(), Value::Array(rules));
+        }
+        left.push(tree);
+    }
+    left
 }
 
 fn tighten(policy: &mut Policy, c: &mut Canonical<'_>, ignored: &mut Vec<Ignored>) {

@@ -81,7 +81,10 @@ fn no_value_of_the_presets_off_and_observe_loosens() {
         let resolved = resolve(&[project(tree)], Preset::Agent).unwrap();
         assert_eq!(compare(&plain, &resolved).1, [] as [String; 0], "{preset:?}");
         assert_eq!(resolved.policy.guards.repetition, plain.policy.guards.repetition);
-        assert_eq!((resolved.policy.on_error, &resolved.policy.journal), (plain.policy.on_error, &plain.policy.journal));
+        assert_eq!(
+            (resolved.policy.on_error, &resolved.policy.journal),
+            (plain.policy.on_error, &plain.policy.journal)
+        );
     }
 }
 
@@ -149,12 +152,18 @@ fn the_callers_own_values_outrank_a_project() {
 
 #[test]
 fn a_stored_source_remembers_what_may_only_tighten() {
-    let tree = json!({"preset": "off", "guards": {"repetition": {"limit": 2}}});
+    let tree = json!({"preset": "off", "guards": {"repetition": {"limit": 2}},
+        "rules": [{"name": "r", "when": "event.tool == 'x'"}]});
     let source = PolicySource::new(vec![project(tree)], Preset::Agent).unwrap();
     let back = PolicySource::from_json(&source.to_json()).unwrap();
     assert_eq!(back.base(), source.base());
     assert_eq!(back.to_json(), source.to_json());
     assert_eq!(back.base().guards.repetition.limit, Some(2));
+    // What is ignored is not kept, so a reader that knows nothing of trust decides the same.
+    let unaware =
+        source.to_json().replace(r#","tightens":"project""#, "").replace(r#""tightens":"project","#, "");
+    assert!(!unaware.contains("tightens") && !unaware.contains(r#""preset":"off""#), "{unaware}");
+    assert_eq!(PolicySource::from_json(&unaware).unwrap().base(), source.base());
 }
 
 #[test]
