@@ -33,15 +33,19 @@ pub(super) struct SessionPlace {
 impl SessionPlace {
     /// The place of a call's session: as remembered, else as the host names it, else the folder of this call.
     pub(super) fn of(call: &Call) -> SessionPlace {
-        let record = record_path(call);
-        if let Some((root, store)) = record.as_deref().and_then(read) {
+        // A state folder inside the project would be the project's own word. The agent chooses its folder, so that says
+        // nothing about what is remembered already.
+        let own = |root: &Path, record: &Path| Caller::HookEntry(root).owns(record);
+        let named = named_root(call.host);
+        let record = record_path(call).filter(|path| named.as_deref().is_none_or(|root| own(root, path)));
+        if let Some(path) = &record
+            && let Some((root, store)) = read(path).filter(|(root, _)| own(root, path))
+        {
             return SessionPlace { root, store, record, known: true };
         }
-        let root = named_root(call.host)
-            .or_else(|| call.cwd.as_deref().map(PathBuf::from).filter(|cwd| cwd.is_absolute()));
-        let root = root.unwrap_or_else(here);
-        // A state folder inside the project would be the project's own word.
-        let record = record.filter(|record| Caller::HookEntry(&root).owns(record));
+        let cwd = || call.cwd.as_deref().map(PathBuf::from).filter(|cwd| cwd.is_absolute());
+        let root = named.or_else(cwd).unwrap_or_else(here);
+        let record = record.filter(|path| own(&root, path));
         SessionPlace { root, store: None, record, known: false }
     }
 
