@@ -235,8 +235,9 @@ fn policy_and_store_stay_those_of_the_root_where_the_session_started() {
         std::fs::write(inner.join("flyball.yaml"), "preset: off\n").unwrap();
         let mut agent = Agent::new(host, &folder);
         agent.hear(&agent.voice.start("startup"));
-        // The agent moves to a repository of its own making before every other call.
-        let stopped = stopped_at(&mut agent, &[&folder, &inner]);
+        // The agent moves to a repository of its own making, and to where the place of its session is remembered.
+        let state = kit::state(&folder).join("flyball");
+        let stopped = stopped_at(&mut agent, &[&folder, &inner, &state]);
         assert_eq!(stopped, Some(6), "{}", host.as_str());
         assert!(!inner.join(".flyball").exists(), "{}: no second store", host.as_str());
     }
