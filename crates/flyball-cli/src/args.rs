@@ -7,6 +7,7 @@ mod proxy;
 mod run;
 mod serve;
 mod tell;
+mod trust;
 
 pub(crate) use audit::Audit;
 pub(crate) use desk::{
@@ -19,6 +20,7 @@ pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};
 pub(crate) use tell::Tell;
+pub(crate) use trust::{AcceptPolicy, PolicyAct, PolicyCommand, Trust};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flyball_adapt::source::Format;
@@ -61,6 +63,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Show the effective policy and where each value came from.
     Config(Config),
+    /// Decide about the policy of a running session.
+    Policy(PolicyCommand),
+    /// Trust a project's policy file, so that it may also loosen.
+    Trust(Trust),
     /// Draw a workflow, or the workflow of a session, with its loops.
     Graph(Graph),
     /// Say in plain words why a session was stopped, with the evidence.

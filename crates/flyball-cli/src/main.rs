@@ -19,6 +19,7 @@ mod screen;
 mod store;
 mod story;
 mod telling;
+mod trust;
 mod whereabouts;
 mod workflow;
 
@@ -53,6 +54,8 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Hook(args) => commands::hook::run(*args),
         Command::Check(args) => commands::check::run(&args),
         Command::Config(args) => commands::config::run(&args),
+        Command::Policy(args) => commands::policy::run(&args),
+        Command::Trust(args) => commands::trust::run(&args),
         Command::Graph(args) => commands::graph::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Status(args) => commands::status::run(&args),

@@ -5,10 +5,13 @@
 use crate::args::{PolicyArgs, StoreArgs, Who};
 use crate::fail::Failure;
 use crate::load;
+use crate::person;
 use crate::words::{line, typed};
 use flyball::policy::Policy;
 use flyball::{PolicySource, Preset, State};
-use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Refusal, StoreError, Trouble, Which};
+use flyball_journal::{
+    Address, Desk, PolicyChanges, Recorder, RecorderOptions, Refusal, StoreError, Trouble, Which,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +79,7 @@ pub(crate) fn of_agent(flag: Option<&str>, folder: &Path) -> Result<Address, Fai
 }
 
 /// Where programs keep what outlives them, for this user.
-fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local").join("state")))
 }
@@ -152,7 +155,10 @@ pub(crate) fn under(desk: Arc<dyn Desk>, policy: &PolicyArgs, session: &str) -> 
     let named = policy.policy.is_some() || policy.preset.is_some() || !policy.set.is_empty();
     let kept = if named { None } else { kept(desk.as_ref(), session)? };
     let source = kept.map_or_else(|| own.clone(), |kept| kept.with_journal(&own.base().journal));
-    Ok(Recorder::new(desk, source, RecorderOptions::default()))
+    // A person who names a policy wants it for this session, also where it is looser.
+    let accepts = named && person::speaks(session).is_ok();
+    let policy_changes = if accepts { PolicyChanges::Accept } else { PolicyChanges::TightenOnly };
+    Ok(Recorder::new(desk, source, RecorderOptions { policy_changes, ..RecorderOptions::default() }))
 }
 
 /// The policy that a session was last decided under.

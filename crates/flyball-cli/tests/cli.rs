@@ -38,3 +38,5 @@ mod store;
 mod terminal;
 #[path = "cli/top.rs"]
 mod top;
+#[path = "cli/trust.rs"]
+mod trust;

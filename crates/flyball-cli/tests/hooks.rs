@@ -31,5 +31,7 @@ mod sessions;
 mod shipped;
 #[path = "hooks/told.rs"]
 mod told;
+#[path = "hooks/trust.rs"]
+mod trust;
 #[path = "hooks/voice.rs"]
 mod voice;

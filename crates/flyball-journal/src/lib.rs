@@ -35,7 +35,7 @@ pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};
 pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
-pub use recorder::{Answer, Recorder, RecorderOptions, Refusal};
+pub use recorder::{Answer, PolicyChanges, Recorder, RecorderOptions, Refusal};
 pub use redact::Redactor;
 pub use shelf::{If, Note, Shelf};
 pub use sqlite::{Sqlite, SqliteOptions, Sync};

@@ -63,7 +63,7 @@ pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting};
 pub use rules_version::RulesVersion;
-pub use sessions::{PolicySource, Session, Sessions};
+pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;
 pub use tally::ToolUse;
 pub use verdict::waits;

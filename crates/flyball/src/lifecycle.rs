@@ -157,6 +157,17 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
                 state.stops.push(stop);
             }
         }
+        Kind::PolicyChanged { waiting, .. } if !waiting.is_empty() => {
+            let keys = waiting.iter().take(5).map(|key| cut(key, 60)).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "a newer policy would loosen {} ({keys}); a person must accept it",
+                values(waiting.len())
+            );
+            let draft = Draft::new("policy", "policy_waits", Severity::Warn, message)
+                .events(vec![state.seq])
+                .actions(&["accept_policy"]);
+            trips.add(Mode::Staged, draft);
+        }
         Kind::HumanReleased { guard, trip, mode, n, by, why } => {
             let named = guard.as_deref().or_else(|| trip_guard(trip.as_ref()));
             if state.rules > RulesVersion::V1 && named == Some(STOP_GUARD) {
@@ -168,6 +179,10 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
         }
         _ => {}
     }
+}
+
+fn values(count: usize) -> String {
+    if count == 1 { "1 value".to_owned() } else { format!("{count} values") }
 }
 
 fn begin(state: &mut State, policy: Option<&Value>, workflow: Option<&Workflow>, parent: Option<&str>) {

@@ -7,7 +7,10 @@ use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::lifecycle;
 use crate::limits::TREE_DEPTH;
-use crate::policy::{JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, resolve};
+use crate::policy::{
+    Ignored, JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, Trust, compare, overlay,
+    resolve,
+};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
 use serde_json::{Value, json};
@@ -22,6 +25,28 @@ pub struct PolicySource {
     /// The rules version of sessions for which no layer names one.
     rules_version: RulesVersion,
     base: Arc<Policy>,
+    /// Values of layers that may only tighten, which were left out.
+    ignored: Arc<[Ignored]>,
+    /// What is left of each of those layers: only this is kept with a session, so that nothing else can ever apply.
+    tightening: Arc<[Value]>,
+    /// The names of newer policies that were compared with this one: each is compared once.
+    compared: Vec<String>,
+}
+
+/// The name of the layer that holds what newer policies say more strictly.
+const CHANGES: &str = "policy change";
+/// How many names of newer policies are remembered.
+const COMPARED: usize = 8;
+
+/// What became of a policy when it was compared with a newer one.
+#[derive(Debug, Clone)]
+pub struct PolicyChange {
+    /// The policy that holds from now on: the old one, and what the newer one says more strictly.
+    pub source: PolicySource,
+    /// The values that became stricter, as a tree.
+    pub tightened: Value,
+    /// The paths of values that the newer policy would loosen. They wait for a person.
+    pub waiting: Vec<String>,
 }
 
 impl PolicySource {
@@ -38,9 +63,10 @@ impl PolicySource {
         preset: Preset,
         rules_version: RulesVersion,
     ) -> Result<Self, PolicyErrors> {
-        let mut policy = resolve(&layers, preset)?.policy;
+        let Resolved { mut policy, ignored, tightening, .. } = resolve(&layers, preset)?;
         pin_rules(&mut policy, &layers, rules_version);
-        Ok(PolicySource { layers, preset, rules_version, base: Arc::new(policy) })
+        let (base, ignored, tightening) = (Arc::new(policy), ignored.into(), tightening.into());
+        Ok(PolicySource { layers, preset, rules_version, base, ignored, tightening, compared: Vec::new() })
     }
 
     /// A preset with nothing changed.
@@ -51,7 +77,45 @@ impl PolicySource {
             preset,
             rules_version: RulesVersion::LATEST,
             base: Arc::new(Policy::preset(preset)),
+            ignored: Arc::new([]),
+            tightening: Arc::new([]),
+            compared: Vec::new(),
         }
+    }
+
+    /// Values of layers that may only tighten, which were left out because they would loosen the policy.
+    #[must_use]
+    pub fn ignored(&self) -> &[Ignored] {
+        &self.ignored
+    }
+
+    /// Whether a newer policy of this name was compared with this one already.
+    #[must_use]
+    pub fn was_compared_with(&self, name: &str) -> bool {
+        self.compared.iter().any(|known| known == name)
+    }
+
+    /// This policy with what a newer one says more strictly. What the newer one would loosen is left as it is. `names`
+    /// are those of both policies: neither is compared again.
+    ///
+    /// # Errors
+    /// If a layer can no longer be used.
+    pub fn tightened_by(&self, newer: &PolicySource, names: [&str; 2]) -> Result<PolicyChange, PolicyErrors> {
+        let old = resolve(&self.layers, self.preset)?;
+        let new = resolve(&newer.layers, newer.preset)?;
+        let (tightened, waiting) = compare(&old, &new);
+        let mut layers = self.layers.clone();
+        if tightened.as_object().is_some_and(|keys| !keys.is_empty()) {
+            let mut changes = layers.pop_if(|layer| is_change(layer)).map_or(Value::Null, |layer| layer.tree);
+            overlay(&mut changes, tightened.clone());
+            layers.push(change_layer(changes));
+        }
+        let mut source = PolicySource::under_rules(layers, self.preset, self.rules_version)?;
+        source.compared = self.compared.iter().map(String::as_str).chain(names).map(str::to_owned).collect();
+        source.compared.dedup();
+        let old_ones = source.compared.len().saturating_sub(COMPARED);
+        source.compared.drain(..old_ones);
+        Ok(PolicyChange { source, tightened, waiting })
     }
 
     /// Everything that decisions depend on, as JSON, to be kept beside the decisions that were made under it. The
@@ -59,19 +123,31 @@ impl PolicySource {
     #[must_use]
     pub fn to_json(&self) -> String {
         let above = |layer: &Layer| u8::from(outranks_sessions(layer));
+        let mut tightening = self.tightening.iter();
         let decides = |layer: &Layer| {
-            let mut tree = layer.tree.clone();
+            let left = if layer.trust == Trust::TightenOnly { tightening.next() } else { None };
+            let mut tree = left.unwrap_or(&layer.tree).clone();
             if let Some(keys) = tree.as_object_mut() {
                 keys.remove("journal");
                 keys.remove("on_error");
             }
-            json!({"above": above(layer), "tree": tree})
+            let mut stored = json!({"above": above(layer), "tree": tree});
+            if let (Some(keys), Trust::TightenOnly) = (stored.as_object_mut(), layer.trust) {
+                keys.insert(
+                    "tightens".to_owned(),
+                    json!(if is_change(layer) { "change" } else { "project" }),
+                );
+            }
+            stored
         };
         let layers: Vec<Value> = self.layers.iter().map(decides).collect();
         let mut text = json!({"preset": self.preset.as_str(), "layers": layers});
         // Version 1 is left out, as it was before there were versions: the text of a stored policy never changes.
         if let (Some(keys), true) = (text.as_object_mut(), self.rules_version > RulesVersion::V1) {
             keys.insert("rules_version".to_owned(), self.rules_version.number().into());
+        }
+        if let (Some(keys), false) = (text.as_object_mut(), self.compared.is_empty()) {
+            keys.insert("compared".to_owned(), json!(self.compared));
         }
         text.to_string()
     }
@@ -90,14 +166,22 @@ impl PolicySource {
             let above = layer.get("above").and_then(Value::as_u64) == Some(1);
             let origin =
                 if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
-            Layer::from_value(origin, layer.get("tree").cloned().unwrap_or_default())
+            let tree = layer.get("tree").cloned().unwrap_or_default();
+            match layer.get("tightens").and_then(Value::as_str) {
+                None => Layer::from_value(origin, tree),
+                Some("change") => change_layer(tree),
+                Some(_) => Layer::from_value(origin, tree).tighten_only(),
+            }
         });
         let rules_version = match value.get("rules_version") {
             None => RulesVersion::V1,
             Some(number) => number.as_u64().and_then(RulesVersion::from_number).ok_or_else(bad)?,
         };
-        PolicySource::under_rules(layers.collect(), preset, rules_version)
-            .map_err(|errors| bad_policy(&errors))
+        let mut source = PolicySource::under_rules(layers.collect(), preset, rules_version)
+            .map_err(|errors| bad_policy(&errors))?;
+        let compared = value.get("compared").and_then(Value::as_array).into_iter().flatten();
+        source.compared = compared.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+        Ok(source)
     }
 
     /// The same source with another `journal` section, which no decision depends on.
@@ -123,7 +207,8 @@ impl PolicySource {
             Value::String(preset) => json!({ "preset": preset }),
             other => other.clone(),
         };
-        let at = layers.iter().position(outranks_sessions).unwrap_or(layers.len());
+        let above = |layer: &Layer| outranks_sessions(layer) || is_change(layer);
+        let at = layers.iter().position(above).unwrap_or(layers.len());
         layers.insert(at, Layer::from_value(Origin::Inline, tree));
         let mut resolved = resolve(&layers, self.preset)?;
         pin_rules(&mut resolved.policy, &layers, self.rules_version);
@@ -138,6 +223,14 @@ fn pin_rules(policy: &mut Policy, layers: &[Layer], rules_version: RulesVersion)
     }
 }
 
+fn change_layer(tree: Value) -> Layer {
+    Layer::from_value(Origin::File { name: CHANGES.to_owned() }, tree).tighten_only()
+}
+
+fn is_change(layer: &Layer) -> bool {
+    layer.trust == Trust::TightenOnly && matches!(&layer.origin, Origin::File { name } if name == CHANGES)
+}
+
 /// Environment and command line outrank what a session brings.
 fn outranks_sessions(layer: &Layer) -> bool {
     matches!(layer.origin, Origin::Environment { .. } | Origin::CommandLine)
@@ -148,13 +241,15 @@ fn outranks_sessions(layer: &Layer) -> bool {
 pub struct Session {
     policy: Arc<Policy>,
     state: State,
+    /// The source that it is pinned to, where that is not the source of all sessions.
+    pinned: Option<Arc<PolicySource>>,
 }
 
 impl Session {
     /// A new session under a policy.
     #[must_use]
     pub fn new(policy: Arc<Policy>) -> Self {
-        Session { policy, state: State::default() }
+        Session { policy, state: State::default(), pinned: None }
     }
 
     /// Takes a session up again from its stored state.
@@ -171,7 +266,22 @@ impl Session {
             }
             None => Arc::clone(source.base()),
         };
-        Ok(Session { policy, state })
+        Ok(Session { policy, state, pinned: None })
+    }
+
+    /// Takes a session up again under the policy that it was under.
+    #[must_use]
+    pub fn under(policy: Arc<Policy>, state: State) -> Self {
+        Session { policy, state, pinned: None }
+    }
+
+    /// As [`Session::resume`], and stays under this source also when it brings a policy of its own later.
+    ///
+    /// # Errors
+    /// If the policy that the session brought along can no longer be used.
+    pub fn pinned_to(source: PolicySource, state: State) -> Result<Self, Error> {
+        let session = Session::resume(&source, state)?;
+        Ok(Session { pinned: Some(Arc::new(source)), ..session })
     }
 
     /// The session's state.
@@ -251,7 +361,9 @@ impl Sessions {
         }
         let brought = match &event.kind {
             Kind::SessionStarted { policy: Some(inline), .. } => {
-                Some(Arc::new(self.source.with(inline).map_err(|errors| bad_policy(&errors))?.policy))
+                let known = self.all.get(&event.session).and_then(|session| session.pinned.as_deref());
+                let source = known.unwrap_or(&self.source);
+                Some(Arc::new(source.with(inline).map_err(|errors| bad_policy(&errors))?.policy))
             }
             _ => None,
         };

@@ -114,6 +114,18 @@ impl Host {
         }
     }
 
+    /// The variables in which the host names the project root to its hooks, the first that is set counts. Hosts without
+    /// one say only where the agent is, which changes as it works.
+    #[must_use]
+    pub const fn root_variables(self) -> &'static [&'static str] {
+        match self {
+            Host::ClaudeCode => &["CLAUDE_PROJECT_DIR"],
+            Host::Gemini => &["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"],
+            Host::Cursor => &["CURSOR_PROJECT_DIR"],
+            _ => &[],
+        }
+    }
+
     /// Whether a hook may make the host ask its user before a call. Where it may not, a call that needs a person is
     /// refused, and approved with `flyball approve`.
     #[must_use]

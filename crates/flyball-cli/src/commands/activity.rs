@@ -75,7 +75,8 @@ impl What {
             | Kind::ConfirmationAnswered { .. }
             | Kind::QuestionAsked { .. }
             | Kind::HumanReleased { .. }
-            | Kind::HumanStopped { .. } => What::Decision,
+            | Kind::HumanStopped { .. }
+            | Kind::PolicyChanged { .. } => What::Decision,
             _ => What::Debug,
         }
     }

@@ -4,16 +4,21 @@ use crate::args::{Check, PolicyArgs};
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::trust::{self, Caller};
 use crate::words::line;
 use crate::workflow::{Document, WorkflowFile, read};
 use flyball::Preset;
 use flyball::graph::{Bound, Bounds, Limits, Loop, bounds, loops};
-use flyball::policy::{Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, resolve};
+use flyball::policy::{
+    Format, Ignored, Layer, OnStall, Origin, Resolved, Severity, Warning, from_set, lint_graph, parse,
+    resolve,
+};
 use flyball_journal::Door;
 use flyball_run::workflow::spec::Signal;
 use flyball_run::workflow::{Node, Plan};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
@@ -47,6 +52,7 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     let file = args.file.display().to_string();
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
     warnings.extend(plan.iter().flat_map(|plan| without_direction(plan, &file)));
+    warnings.extend(untrusted(&args.file)?);
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
@@ -67,6 +73,20 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
 fn with_preset(layer: Option<Layer>, args: &PolicyArgs) -> Result<Vec<Layer>, Failure> {
     let preset = args.preset.as_ref().map(|name| from_set(&[format!("preset={name}")])).transpose()?;
     Ok(layer.into_iter().chain(preset).collect())
+}
+
+/// What would be ignored of a project's policy file that is not trusted.
+fn untrusted(file: &Path) -> Result<Vec<Warning>, Failure> {
+    if !load::is_project_policy(file) {
+        return Ok(Vec::new());
+    }
+    let text = load::read(file)?;
+    if trust::is_trusted(file, text.as_bytes(), Caller::Person) {
+        return Ok(Vec::new());
+    }
+    let name = file.display().to_string();
+    let layer = parse(&text, Format::guess(&name, &text), &name)?;
+    Ok(load::loosened_by(&layer, Preset::Agent)?.iter().map(Ignored::warning).collect())
 }
 
 /// A policy that wants somebody to step in when a loop stalls, and nobody is there.

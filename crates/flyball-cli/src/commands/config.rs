@@ -4,8 +4,9 @@ use crate::args::Config;
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_out};
+use crate::words::line;
 use flyball::Preset;
-use flyball::policy::{Resolved, Written};
+use flyball::policy::{Ignored, Resolved, Warning, Written};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -29,7 +30,20 @@ pub(crate) fn run(args: &Config) -> Result<Exit, Failure> {
             writeln!(out, "{line}")?;
         }
     }
-    for warning in &resolved.warnings {
+    if args.origin {
+        for ignored in &resolved.ignored {
+            let place = place(&ignored.written);
+            writeln!(
+                out,
+                "{} {}",
+                paint_out(Style::Warn, "ignored"),
+                line(&format!("{place}: {}", ignored.what()), 400)
+            )?;
+            writeln!(out, "  help: {}", line(&ignored.help(), 300))?;
+        }
+    }
+    let shown = |warning: &&Warning| !args.origin || warning.code != Ignored::CODE;
+    for warning in resolved.warnings.iter().filter(shown) {
         writeln!(out, "{} {}: {}", paint_out(Style::Warn, "warning"), warning.path, warning.what)?;
     }
     Ok(Exit::Done)
@@ -48,7 +62,16 @@ fn as_json(resolved: &Resolved, origin: bool) -> Value {
         let line = written.and_then(|written| written.place).map(|place| place.line);
         (path, json!({"value": value, "origin": from, "line": line}))
     });
-    Value::Object(entries.collect::<Map<_, _>>())
+    let mut all = entries.collect::<Map<_, _>>();
+    if !resolved.ignored.is_empty() {
+        let ignored = resolved.ignored.iter().map(|ignored| {
+            let line = ignored.written.place.map(|place| place.line);
+            json!({"path": ignored.path, "value": ignored.value, "origin": ignored.written.origin.to_string(), "line": line,
+                   "why": ignored.why, "help": ignored.help()})
+        });
+        all.insert("ignored".to_owned(), ignored.collect());
+    }
+    Value::Object(all)
 }
 
 /// The origin of a value: its own, or that of the object that it stands in.

@@ -118,15 +118,27 @@ fn posts(args: &Doctor) -> Result<Vec<Finding>, Failure> {
 
 fn policy(args: &Doctor) -> Finding {
     match load::layers(&args.who.policy, Preset::Agent).and_then(|(layers, preset)| {
-        let file = layers.iter().find_map(|layer| match &layer.origin {
+        let file = layers.iter().rev().find_map(|layer| match &layer.origin {
             flyball::policy::Origin::File { name } => Some(name.clone()),
             _ => None,
         });
-        Door::check(&flyball::policy::resolve(&layers, preset)?)?;
-        Ok(file)
+        let resolved = flyball::policy::resolve(&layers, preset)?;
+        Door::check(&resolved)?;
+        Ok((file, resolved.ignored))
     }) {
-        Ok(Some(file)) => Finding::ok("policy", format!("{file} can be used")),
-        Ok(None) => Finding::ok("policy", "no file here or above; the defaults hold"),
+        Ok((file, ignored)) if !ignored.is_empty() => {
+            let keys: Vec<&str> = ignored.iter().map(|ignored| ignored.path.as_str()).take(5).collect();
+            let what = format!(
+                "{} ignored, because the file is not trusted and may only tighten: {}",
+                plural(ignored.len() as u64, "value"),
+                crate::words::line(&keys.join(", "), 300)
+            );
+            let advice = ignored.first().map(flyball::policy::Ignored::help);
+            let file = file.map_or_else(String::new, |file| format!("{file}: "));
+            Finding { advice, ..Finding::ok("policy", format!("{file}{what}")) }
+        }
+        Ok((Some(file), _)) => Finding::ok("policy", format!("{file} can be used")),
+        Ok((None, _)) => Finding::ok("policy", "no file here or above; the defaults hold"),
         Err(failure) => Finding::failed("policy", &failure),
     }
 }

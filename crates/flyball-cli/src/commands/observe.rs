@@ -123,7 +123,8 @@ fn may_say(event: &Event) -> Result<(), Failure> {
         Kind::ConfirmationAnswered { .. }
         | Kind::HumanReleased { .. }
         | Kind::HumanStopped { .. }
-        | Kind::PersonMessage { .. } => person::speaks(&event.session),
+        | Kind::PersonMessage { .. }
+        | Kind::PolicyChanged { .. } => person::speaks(&event.session),
         Kind::UserMessage { origin: Origin::Human, .. } => person::speaks_in_its_own(&event.session),
         Kind::SessionStarted { policy, reopen, .. } if policy.is_some() || *reopen => {
             person::speaks_in_its_own(&event.session)

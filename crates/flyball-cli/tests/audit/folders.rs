@@ -228,9 +228,12 @@ fn the_policy_decides_what_is_a_loop() {
     let folder = mixed("policy");
     fs::write(folder.join("flyball.yaml"), "version: 1\nguards: {repetition: off, recurrence: off}\n")
         .unwrap();
-    assert_eq!(report(&folder, &[])["looped"], 0, "the project's policy holds");
-    assert_eq!(report(&folder, &["--set", "guards.repetition.mode=staged"])["looped"], 2);
-    let strict = report(&folder, &["--preset", "strict", "--set", "guards.repetition.mode=staged"]);
+    assert_eq!(report(&folder, &[])["looped"], 2, "a project cannot loosen by itself");
+    let named = ["--policy", "flyball.yaml"];
+    assert_eq!(report(&folder, &named)["looped"], 0, "the policy that the caller names holds");
+    let staged = ["--set", "guards.repetition.mode=staged"];
+    assert_eq!(report(&folder, &[named, staged].concat())["looped"], 2);
+    let strict = report(&folder, &[named, staged, ["--preset", "strict"]].concat());
     assert_eq!(
         (&strict["preset"], &strict["saved"]["calls"]),
         (&json!("strict"), &json!(22)),

@@ -59,7 +59,10 @@ fn config_shows_every_value_with_its_origin_in_order_of_precedence() {
     assert_eq!(of("guards.validation.limit").1, "default");
     // Without the environment the file counts, wherever below it the command is given.
     std::fs::create_dir_all(dir.join("deep/below")).unwrap();
-    let run = flyball(&dir.join("deep/below"), &["config", "--origin"], b"", &[]);
+    let shown = flyball(&dir, &["trust", "--dry-run", "--json"], b"", &[]);
+    let shown: Value = serde_json::from_str(&shown.out).unwrap();
+    let env = [("FLYBALL_TRUST", shown["digest"].as_str().unwrap())];
+    let run = flyball(&dir.join("deep/below"), &["config", "--origin"], b"", &env);
     let line =
         run.out.lines().find(|line| line.starts_with("guards.repetition.limit = 7")).expect("the line");
     assert!(line.contains("flyball.yaml:2"), "{line}");

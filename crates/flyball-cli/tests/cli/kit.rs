@@ -21,16 +21,34 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
+    let _ = std::fs::remove_dir_all(state(&path));
     std::fs::create_dir_all(&path).expect("a folder");
     // The search for flyball.yaml stops here, whatever stands above.
     std::fs::create_dir_all(path.join(".git")).expect("a folder");
     path
 }
 
+/// The state folder of the user who works in a folder: beside it, because nothing in a project is the user's own.
+pub(crate) fn state(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".state");
+    PathBuf::from(name)
+}
+
+/// The user trusts the policy file of a folder, as it is now.
+pub(crate) fn trusted(folder: &Path) {
+    let run = flyball(folder, &["trust"], b"", &[]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
 /// Runs `flyball` in a folder with a clean environment.
 pub(crate) fn flyball(folder: &Path, args: &[&str], input: &[u8], env: &[(&str, &str)]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    command.args(args).current_dir(folder).env_clear().envs(env.iter().copied());
+    command.args(args).current_dir(folder).env_clear();
+    if !env.iter().any(|(name, _)| *name == "HOME") {
+        command.env("XDG_STATE_HOME", state(folder));
+    }
+    command.envs(env.iter().copied());
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -80,6 +80,7 @@ impl Agent {
             }
         };
         command.current_dir(&self.folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("XDG_STATE_HOME", kit::state(&self.folder));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

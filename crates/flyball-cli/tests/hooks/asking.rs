@@ -13,6 +13,7 @@ fn hosts_that_can_ask_do() {
     for host in Host::ALL.into_iter().filter(|host| host.can_ask()) {
         let folder = installed(host, "ask");
         std::fs::write(folder.join("flyball.yaml"), POLICY).unwrap();
+        kit::trusted(&folder);
         let agent = Agent::new(host, &folder);
         let heard = agent.hear(&agent.voice.before(1, "c1", "deploy", &json!({"to": "prod"})));
         assert!(
@@ -30,6 +31,7 @@ fn elsewhere_the_call_is_refused_until_it_is_approved_and_runs_once() {
     for host in Host::ALL.into_iter().filter(|host| !host.can_ask()) {
         let folder = installed(host, "approve");
         std::fs::write(folder.join("flyball.yaml"), POLICY).unwrap();
+        kit::trusted(&folder);
         let agent = Agent::new(host, &folder);
         let deploy = |n: u64| agent.voice.before(n, &format!("c{n}"), "deploy", &json!({"to": "prod"}));
         let at = host.as_str();

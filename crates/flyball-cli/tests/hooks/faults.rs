@@ -51,6 +51,7 @@ fn as_the_policy_says(host: Host, folder: &Path, env: &[(&str, &str)], code: &st
     for (on_error, reads, writes) in [("reads", false, false), ("allow", false, true), ("block", true, false)]
     {
         std::fs::write(folder.join("flyball.yaml"), format!("on_error: {on_error}\n")).unwrap();
+        kit::trusted(folder);
         let mut agent = Agent::new(host, folder);
         agent.stamp = 100 * on_error.len() as u64;
         let (read, write) = (before(&mut agent, &ls(), env), before(&mut agent, &rm(), env));
@@ -323,6 +324,7 @@ fn a_clock_that_jumps_ahead_is_time_at_work_as_the_policy_says() {
             let folder = installed(host, &format!("ahead-{runtime}"));
             let policy = format!("budgets: {{session: {{runtime: {runtime}}}}}\n");
             std::fs::write(folder.join("flyball.yaml"), policy).unwrap();
+            kit::trusted(&folder);
             let mut agent = Agent::new(host, &folder);
             // The session's last event is of a time long before the one that this clock tells now.
             let event = json!({"type": "compaction", "session": agent.session(), "at": 1_000});

@@ -55,7 +55,7 @@ fn every_event_and_every_verdict_is_as_in_the_table_through_the_program() {
                 let folder = kit::folder(&format!("hooks-golden-{}", at.replace(' ', "-")));
                 let rule = json!({"name": "r", "when": "true", "decision": verdict, "message": FEEDBACK});
                 let rules = if verdict == "allow" { json!([]) } else { json!([rule]) };
-                let policy = json!({"preset": "off", "rules": rules});
+                let policy = json!({"rules": rules});
                 std::fs::write(folder.join("flyball.json"), policy.to_string()).unwrap();
                 let page = page(host, event);
                 let run = hook(host, event, &folder, &input(&page, &folder));

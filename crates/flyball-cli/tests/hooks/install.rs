@@ -242,6 +242,8 @@ fn a_hook_that_cannot_stop_anything_is_not_armed() {
     std::fs::write(&file, &good).unwrap();
     assert_eq!(run(&folder, host, &["test"]).code, 0);
     std::fs::write(folder.join("flyball.yaml"), "preset: off\n").unwrap();
+    assert_eq!(run(&folder, host, &["test"]).code, 0, "a project cannot switch the guards off by itself");
+    kit::trusted(&folder);
     let told = run(&folder, host, &["test"]);
     assert!(told.code == 1 && told.out.contains("let through"), "{}", told.out);
     let folder = installed(Host::Codex, "off");

@@ -105,6 +105,7 @@ fn play(host: Host, name: &str, history: &[Value], policy: Option<&Value>) -> Pl
     let folder = installed(host, name);
     if let Some(policy) = policy {
         std::fs::write(folder.join("flyball.json"), policy.to_string()).unwrap();
+        kit::trusted(&folder);
     }
     let mut agent = Agent::new(host, &folder);
     let mut calls = Calls::new();
@@ -145,6 +146,7 @@ fn same_as_replay(name: &str, records: &[Record], policy: Option<&Value>) {
     let folder = kit::folder(&format!("hooks-replay-{name}"));
     if let Some(policy) = policy {
         std::fs::write(folder.join("flyball.json"), policy.to_string()).unwrap();
+        kit::trusted(&folder);
     }
     let mut lines = String::new();
     for record in records {

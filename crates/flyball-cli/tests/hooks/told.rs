@@ -16,6 +16,16 @@ fn at_work(host: Host, name: &str) -> Agent {
     agent
 }
 
+/// A host at work in a project whose policy the user trusts.
+fn at_work_under(host: Host, name: &str, policy: &str) -> Agent {
+    let folder = installed(host, name);
+    std::fs::write(folder.join("flyball.yaml"), policy).unwrap();
+    kit::trusted(&folder);
+    let agent = Agent::new(host, &folder);
+    agent.hear(&agent.voice.start("startup"));
+    agent
+}
+
 /// One more call of the agent.
 fn call(agent: &mut Agent, tool: &str) -> Heard {
     let n = agent.tick();
@@ -58,9 +68,8 @@ fn a_yes_that_comes_too_late_or_from_the_agent_itself_lets_nothing_run() {
         [(Host::Codex, Some("CODEX_THREAD_ID")), (Host::Opencode, Some("OPENCODE")), (Host::Goose, None)]
     {
         let at = host.as_str();
-        let mut agent = at_work(host, "late-yes");
         let policy = "tools: {deploy: {effect: destructive}}\nguards: {confirmation: {ttl: 1ms}}\n";
-        std::fs::write(agent.folder.join("flyball.yaml"), policy).unwrap();
+        let mut agent = at_work_under(host, "late-yes", policy);
         let deploy = |agent: &mut Agent| {
             let n = agent.tick();
             agent.hear(&agent.voice.before(n, &format!("d{n}"), "deploy", &json!({"to": "prod"})))

@@ -178,7 +178,7 @@ fn a_pattern_that_would_cost_much_is_refused_or_costs_little() {
     let list: String = slow.iter().map(|pattern| format!("    - '{pattern}'\n")).collect();
     let policy = format!("version: 1\njournal:\n  patterns:\n{list}");
     std::fs::write(folder.join("flyball.yaml"), &policy).unwrap();
-    let server = Server::start(&folder, &["--no-socket"]);
+    let server = Server::start(&folder, &["--no-socket", "--policy", "flyball.yaml"]);
     let (agent, anna) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
     let check = |text: &str| server.json("POST", "/v1/policies/check", &anna, Some(&json!({"text": text}))).1;
     assert_eq!(check(&policy)["ok"], true);

@@ -50,12 +50,14 @@ pub(super) struct Work {
 /// What was folded, as the store wants it.
 struct Flight {
     names: Vec<String>,
+    /// Policies that sessions are pinned to, and that are not in the store yet.
+    policies: Vec<(String, String)>,
     units: Result<Vec<Unit>, StoreError>,
 }
 
 impl Default for Flight {
     fn default() -> Self {
-        Flight { names: Vec::new(), units: Ok(Vec::new()) }
+        Flight { names: Vec::new(), policies: Vec::new(), units: Ok(Vec::new()) }
     }
 }
 
@@ -255,6 +257,7 @@ impl Recorder {
     fn take_off(&self, cache: &mut Cache, work: &mut Work, flight: &mut Flight) {
         let drafts = std::mem::take(&mut work.drafts).into_list();
         flight.names.extend(drafts.iter().map(|draft| draft.session().to_owned()));
+        flight.policies.extend(drafts.iter().filter_map(|draft| cache.pinned_text(draft.session())));
         match (self.units(cache, drafts), &mut flight.units) {
             (Ok(units), Ok(all)) => {
                 units.iter().flat_map(|unit| &unit.changes).for_each(|change| cache.moved(&change.head));
@@ -267,12 +270,15 @@ impl Recorder {
 
     /// Stores what was folded. If others may come, `leave` lets the next of them write while this waits for the disk.
     fn land(&self, flight: Flight, cache: Option<&mut Cache>, leave: Option<&mut dyn FnMut()>) -> Landed {
-        let Flight { names, units } = flight;
+        let Flight { names, policies, units } = flight;
         if names.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
         let stored = units.and_then(|units| {
             self.keep_policy()?;
+            for (digest, text) in &policies {
+                self.journal.keep_policy(digest, text)?;
+            }
             self.options.probe.pass(Point::BeforeAppend);
             let outcomes = self.append(&units, leave)?;
             self.options.probe.pass(Point::AfterCommit);
@@ -361,7 +367,8 @@ impl Recorder {
                 // itself knows all that no snapshot covers.
                 (true, false) => warm.min(REMEMBERED),
             };
-            let rules = Rules { every, digest: &self.digest };
+            let digest = cache.pinned_digest(name).unwrap_or(&self.digest);
+            let rules = Rules { every, digest };
             let change = draft.finish(session.state(), session.policy(), &rules)?;
             match families.get(&root).and_then(|place| units.get_mut(*place)) {
                 Some(unit) => unit.changes.push(change),

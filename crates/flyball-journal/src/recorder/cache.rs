@@ -5,12 +5,23 @@ use super::seen::Seen;
 use crate::lookup::Lookup;
 use crate::record::Head;
 use flyball::{PolicySource, Session, Sessions};
+use serde_json::Value;
 
 /// Sessions in memory. What is here may be older than the store; the fence of an append tells.
 pub(super) struct Cache {
     pub(super) sessions: Sessions,
     kept: Lookup<Kept>,
     clock: u64,
+}
+
+/// The policy that a session is pinned to, where it is not the recorder's.
+#[derive(Default)]
+pub(super) struct Pinned {
+    pub(super) digest: String,
+    /// The policy, if it is not in the store yet.
+    pub(super) text: Option<String>,
+    /// The event that tells of the change, if it was not recorded yet.
+    pub(super) event: Option<Value>,
 }
 
 #[derive(Default)]
@@ -22,6 +33,8 @@ struct Kept {
     warm: bool,
     /// The ids of a session that was followed from its first event.
     seen: Option<Seen>,
+    /// The policy that it is pinned to, if that is not the recorder's.
+    pinned: Option<Pinned>,
 }
 
 impl Cache {
@@ -38,9 +51,26 @@ impl Cache {
     }
 
     /// Keeps a session that was loaded.
-    pub(super) fn put(&mut self, head: Head, session: Session) {
+    pub(super) fn put(&mut self, head: Head, session: Session, pinned: Option<Pinned>) {
         self.sessions.insert(head.session.clone(), session);
         self.keep(&head, false);
+        self.kept.entry(&head.session).pinned = pinned;
+    }
+
+    /// The digest of the policy that a session is pinned to, if that is not the recorder's.
+    pub(super) fn pinned_digest(&self, name: &str) -> Option<&str> {
+        Some(&self.kept.get(name)?.pinned.as_ref()?.digest)
+    }
+
+    /// The policy that a session is pinned to, if it is to be stored before the session.
+    pub(super) fn pinned_text(&self, name: &str) -> Option<(String, String)> {
+        let pinned = self.kept.get(name)?.pinned.as_ref()?;
+        Some((pinned.digest.clone(), pinned.text.clone()?))
+    }
+
+    /// The event that tells of a changed policy, once.
+    pub(super) fn take_policy_event(&mut self, name: &str) -> Option<Value> {
+        self.kept.get_mut(name)?.pinned.as_mut()?.event.take()
     }
 
     /// A session begins here: all its ids will have been seen.
@@ -84,7 +114,7 @@ impl Cache {
                 (kept.used, kept.warm) = (used, warm);
             }
             None => {
-                let kept = Kept { head: Some(head.clone()), used, warm, seen: None };
+                let kept = Kept { head: Some(head.clone()), used, warm, ..Kept::default() };
                 self.kept.insert(name.to_owned(), kept);
             }
         }

@@ -30,6 +30,9 @@ impl Recorder {
         if self.ensure_parents(cache, work, &event.event)? {
             return Ok(Folded::Later);
         }
+        if let Some(change) = cache.take_policy_event(name) {
+            self.inject(cache, work, change, event.event.at)?;
+        }
         if has_handles(cache, name) && work.reconciled.insert(name.clone()) {
             self.reconcile(cache, work, name, event.event.at)?;
         }

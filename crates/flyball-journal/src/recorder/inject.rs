@@ -44,7 +44,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn inject(
+    pub(super) fn inject(
         &self,
         cache: &mut Cache,
         work: &mut Work,

@@ -65,9 +65,21 @@ impl From<StoreError> for Refusal {
 /// What an event is answered with.
 pub type Answer = std::result::Result<Decision, Refusal>;
 
+/// What becomes of a session that is pinned to another policy than the recorder's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PolicyChanges {
+    /// What is stricter holds from now on; what is looser waits for a person. The change is an event of the session.
+    #[default]
+    TightenOnly,
+    /// The recorder's policy holds from now on: a person wants it so.
+    Accept,
+}
+
 /// How the recorder works.
 #[derive(Debug, Clone)]
 pub struct RecorderOptions {
+    /// What becomes of sessions that are pinned to another policy.
+    pub policy_changes: PolicyChanges,
     /// A snapshot of the state is stored after so many events, and less often while the session stays in memory; the
     /// events since then are folded again on loading.
     pub snapshot_every: u64,
@@ -82,7 +94,13 @@ pub struct RecorderOptions {
 
 impl Default for RecorderOptions {
     fn default() -> Self {
-        RecorderOptions { snapshot_every: 32, hot_sessions: 1024, lasting: false, probe: Probe::default() }
+        RecorderOptions {
+            policy_changes: PolicyChanges::default(),
+            snapshot_every: 32,
+            hot_sessions: 1024,
+            lasting: false,
+            probe: Probe::default(),
+        }
     }
 }
 

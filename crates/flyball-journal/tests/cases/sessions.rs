@@ -3,7 +3,7 @@
 use crate::kit::{Place, event, recorder, recorder_with, submit};
 use flyball::policy::{Layer, Origin};
 use flyball::{Code, Decision, PolicySource, Preset, Sessions, Verdict};
-use flyball_journal::{Incoming, Refusal, Trouble};
+use flyball_journal::{Incoming, PolicyChanges, Recorder, RecorderOptions, Refusal, Trouble};
 use std::sync::Arc;
 
 fn call(session: &str, number: u64, command: &str) -> [String; 2] {
@@ -188,8 +188,20 @@ pub(crate) fn another_policy_goes_on_from_the_same_state(place: &dyn Place) {
     assert_eq!(step(loose(), 1), Verdict::Allow);
     assert_eq!(step(loose(), 2), Verdict::Allow);
     assert_eq!(step(strict(), 3), Verdict::Block, "the strict policy knows of the first two");
-    // The session is brought back under the policy that it was decided under, whatever holds now.
-    assert_eq!(step(loose(), 4), Verdict::Warn);
+    // The session is brought back under the policy that it was decided under, and what is looser waits for a person.
+    assert_eq!(step(loose(), 4), Verdict::Block);
+    assert_eq!(step(loose(), 5), Verdict::Block);
+    let told = |place: &dyn Place| {
+        let records = place.open().records("s", 1, u64::MAX).unwrap();
+        records.into_iter().filter(|record| record.text.contains("policy.changed")).count()
+    };
+    assert_eq!(told(place), 1, "the stricter policy; the one before it is known");
+    let options = RecorderOptions { policy_changes: PolicyChanges::Accept, ..RecorderOptions::default() };
+    let accepting = Recorder::new(place.open(), loose(), options);
+    let [ask, end] = call("s", 6, "ls");
+    assert_eq!(accepting.submit(event(&ask)).unwrap().decision, Verdict::Warn);
+    accepting.submit(event(&end)).unwrap();
+    assert_eq!(told(place), 1);
     assert!(place.open().verify(&mut |_| ()).unwrap().is_empty());
 }
 

@@ -132,12 +132,12 @@ impl Book {
     /// A session as it is stored, to look ahead with; nothing if there is nothing to gain or it cannot be told alone.
     pub(super) fn ahead(&self, session: &str) -> Result<Option<Sessions>, Failure> {
         let Inner::Kept(recorder) = &self.inner else { return Ok(None) };
-        let Some((state, _)) = recorder.session(session)? else { return Ok(None) };
+        let Some((state, policy)) = recorder.session(session)? else { return Ok(None) };
         if state.parent().is_some() {
             return Ok(None);
         }
         let mut sessions = Sessions::new(recorder.source().clone());
-        sessions.insert(session, Session::resume(recorder.source(), state)?);
+        sessions.insert(session, Session::under(Arc::new(policy), state));
         Ok(Some(sessions))
     }
 

@@ -173,6 +173,11 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
         Kind::ConfirmationAnswered { .. } => "confirmation",
         Kind::HumanReleased { .. } => "releases",
         Kind::HumanStopped { .. } => "stop",
+        Kind::PolicyChanged { .. } => {
+            let what = "a changed policy is recorded by the server itself";
+            let advice = "a person accepts a policy with `flyball policy accept SESSION --why TEXT`";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
+        }
         Kind::SessionStarted { policy, parent, reopen, .. } => {
             if let Some(parent) = parent {
                 // A session draws on the budget of the one above it.

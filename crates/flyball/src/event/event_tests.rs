@@ -146,6 +146,11 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
             json!({"guard": "visits", "trip": {"guard": "visits"}, "mode": "reset", "n": 4, "by": "b", "why": "w"}),
         ),
         ("human.stopped", json!({}), json!({"by": "b", "why": "w"})),
+        (
+            "policy.changed",
+            json!({}),
+            json!({"tightened": ["guards.visits.limit"], "waiting": ["preset"], "by": "b", "why": "w"}),
+        ),
         ("session.ended", json!({}), json!({"outcome": "done"})),
     ]
 }

@@ -333,6 +333,18 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// The session meets another policy than the one that it is pinned to.
+    #[serde(rename = "policy.changed")]
+    PolicyChanged {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tightened: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        waiting: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// The session is over.
     #[serde(rename = "session.ended")]
     SessionEnded {
@@ -367,6 +379,7 @@ const TYPES: [(&str, &[&str]); 25] = [
     ("api.retry", &[]),
     ("human.released", &["guard", "trip", "mode", "n", "by", "why"]),
     ("human.stopped", &["by", "why"]),
+    ("policy.changed", &["tightened", "waiting", "by", "why"]),
     ("session.ended", &["outcome"]),
 ];
 
@@ -409,6 +422,7 @@ impl Kind {
             Kind::ApiRetry { .. } => "api.retry",
             Kind::HumanReleased { .. } => "human.released",
             Kind::HumanStopped { .. } => "human.stopped",
+            Kind::PolicyChanged { .. } => "policy.changed",
             Kind::SessionEnded { .. } => "session.ended",
         }
     }

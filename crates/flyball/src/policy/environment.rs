@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::error::{Code, PolicyError, PolicyErrors};
-use super::layer::{Layer, Origin};
+use super::layer::{Layer, Origin, Trust};
 use super::places::{Places, join, split};
 use super::units::{duration_text, scaled};
 
@@ -125,6 +125,7 @@ impl Builder {
                 tree: Value::Object(Map::new()),
                 places: Places::default(),
                 variables: BTreeMap::new(),
+                trust: Trust::Full,
             },
             errors: Vec::new(),
         }

@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::error::Code;
 use super::guards::Limit;
+use super::tighten::Findings;
 use super::units;
-use super::values::{Problem, Word, flag, kind, number, unknown_help, word_of};
+use super::values::{Problem, Stricter, Word, flag, kind, number, unknown_help, word_of};
 use crate::suggest::closest;
 
 /// Counts of acts: more than this is the same as no limit.
@@ -36,7 +37,7 @@ pub(super) struct Fields<'a> {
     out: Map<String, Value>,
     known: Vec<&'static str>,
     path: Vec<String>,
-    problems: &'a mut Vec<Problem>,
+    found: &'a mut Findings,
 }
 
 /// Reads `source` into `section` and returns the effective values.
@@ -45,13 +46,13 @@ pub(super) fn walk(
     source: Option<&Value>,
     path: Vec<String>,
     partial: bool,
-    problems: &mut Vec<Problem>,
+    found: &mut Findings,
 ) -> Value {
     let source = match source {
         None | Some(Value::Null) => None,
         Some(Value::Object(map)) => Some(map),
         Some(other) => {
-            problems.push(Problem {
+            found.problems.push(Problem {
                 code: Code::Type,
                 what: format!("'{}' must be a map of keys, not {}", path.join("."), kind(other)),
                 help: section_help(&path),
@@ -61,7 +62,7 @@ pub(super) fn walk(
             None
         }
     };
-    let mut fields = Fields { source, partial, out: Map::new(), known: Vec::new(), path, problems };
+    let mut fields = Fields { source, partial, out: Map::new(), known: Vec::new(), path, found };
     section.fields(&mut fields);
     fields.report_unknown();
     Value::Object(fields.out)
@@ -100,7 +101,7 @@ impl Fields<'_> {
     fn problem(&mut self, code: Code, key: &str, what: String, help: String) {
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        self.problems.push(Problem { code, path, as_written: false, what, help });
+        self.found.problems.push(Problem { code, path, as_written: false, what, help });
     }
 
     fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
@@ -121,14 +122,49 @@ impl Fields<'_> {
         false
     }
 
+    /// Whether a written value replaces the present one. Where a layer may only tighten, a value that is not stricter
+    /// does not, and its path is noted.
+    fn admits(&mut self, key: &str, same: bool, stricter: bool) -> bool {
+        !self.found.only_tighten || self.tightens(&[key], same, stricter)
+    }
+
+    fn tightens(&mut self, inside: &[&str], same: bool, stricter: bool) -> bool {
+        let mut path = self.path.clone();
+        path.extend(inside.iter().map(|part| (*part).to_owned()));
+        match (same, stricter) {
+            (true, _) => self.found.unchanged.push(path),
+            (false, false) => self.found.loosening.push(path),
+            (false, true) => return true,
+        }
+        false
+    }
+
+    fn set_limit(&mut self, key: &str, slot: &mut Limit, new: Limit, stricter: Stricter) {
+        if self.admits(key, new == *slot, stricter.limit(new, *slot)) {
+            *slot = new;
+        }
+    }
+
+    fn set_number(&mut self, key: &str, slot: &mut u64, new: u64, stricter: Stricter) {
+        if self.admits(key, new == *slot, stricter.number(new, *slot)) {
+            *slot = new;
+        }
+    }
+
     /// A limit: a whole number, or `off`.
-    pub(super) fn limit(&mut self, key: &'static str, slot: &mut Limit, range: RangeInclusive<u64>) {
+    pub(super) fn limit(
+        &mut self,
+        key: &'static str,
+        slot: &mut Limit,
+        range: RangeInclusive<u64>,
+        stricter: Stricter,
+    ) {
         if let Some(value) = self.take(key).cloned() {
             if units::is_off(&value) {
-                *slot = None;
+                self.set_limit(key, slot, None, stricter);
             } else if let Some(n) = number(&value) {
                 if self.in_range(key, n, &range, true) {
-                    *slot = Some(n);
+                    self.set_limit(key, slot, Some(n), stricter);
                 }
             } else {
                 self.wrong_type(key, &value, "a whole number, or off");
@@ -138,11 +174,17 @@ impl Fields<'_> {
     }
 
     /// A whole number that cannot be off.
-    pub(super) fn count(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
+    pub(super) fn count(
+        &mut self,
+        key: &'static str,
+        slot: &mut u64,
+        range: RangeInclusive<u64>,
+        stricter: Stricter,
+    ) {
         if let Some(value) = self.take(key).cloned() {
             if let Some(n) = number(&value) {
                 if self.in_range(key, n, &range, false) {
-                    *slot = n;
+                    self.set_number(key, slot, n, stricter);
                 }
             } else {
                 self.wrong_type(key, &value, "a whole number");
@@ -152,25 +194,25 @@ impl Fields<'_> {
     }
 
     /// A duration that may be off.
-    pub(super) fn duration_limit(&mut self, key: &'static str, slot: &mut Limit) {
+    pub(super) fn duration_limit(&mut self, key: &'static str, slot: &mut Limit, stricter: Stricter) {
         if let Some(value) = self.take(key).cloned() {
             if units::is_off(&value) {
-                *slot = None;
+                self.set_limit(key, slot, None, stricter);
             } else if let Some(ms) =
                 self.milliseconds(key, &value, "a duration such as 90s, 10m or 4h, or off")
             {
-                *slot = (ms > 0).then_some(ms);
+                self.set_limit(key, slot, (ms > 0).then_some(ms), stricter);
             }
         }
         self.put(key, slot.map_or_else(|| Value::from("off"), |ms| Value::from(units::duration_text(ms))));
     }
 
     /// A duration that cannot be off; 0 means at once.
-    pub(super) fn duration(&mut self, key: &'static str, slot: &mut u64) {
+    pub(super) fn duration(&mut self, key: &'static str, slot: &mut u64, stricter: Stricter) {
         if let Some(value) = self.take(key).cloned()
             && let Some(ms) = self.milliseconds(key, &value, "a duration such as 90s, 10m or 4h")
         {
-            *slot = ms;
+            self.set_number(key, slot, ms, stricter);
         }
         self.put(key, Value::from(units::duration_text(*slot)));
     }
@@ -196,7 +238,7 @@ impl Fields<'_> {
     }
 
     /// Dollars, or `off`.
-    pub(super) fn cost(&mut self, key: &'static str, slot: &mut Limit) {
+    pub(super) fn cost(&mut self, key: &'static str, slot: &mut Limit, stricter: Stricter) {
         if let Some(value) = self.take(key).cloned() {
             let micro = match &value {
                 Value::Number(n) => units::micro_usd(&n.to_string()),
@@ -204,13 +246,13 @@ impl Fields<'_> {
                 _ => None,
             };
             if units::is_off(&value) {
-                *slot = None;
+                self.set_limit(key, slot, None, stricter);
             } else if let Some(micro) = micro {
                 if micro == 0 || micro > units::MAX_MICRO_USD {
                     let what = format!("'{key}' is outside 0.000001 to 1000000 dollars");
                     self.problem(Code::Range, key, what, "write dollars such as 2.50, or off".to_owned());
                 } else {
-                    *slot = Some(micro);
+                    self.set_limit(key, slot, Some(micro), stricter);
                 }
             } else {
                 self.wrong_type(key, &value, "an amount in dollars such as 2.50, or off");
@@ -220,20 +262,22 @@ impl Fields<'_> {
     }
 
     /// True or false.
-    pub(super) fn flag(&mut self, key: &'static str, slot: &mut bool) {
+    pub(super) fn flag(&mut self, key: &'static str, slot: &mut bool, stricter: Stricter) {
         if let Some(value) = self.take(key).cloned() {
             match flag(&value) {
-                Some(flag) => *slot = flag,
+                Some(flag) if self.admits(key, flag == *slot, stricter.flag(flag, *slot)) => *slot = flag,
+                Some(_) => {}
                 None => self.wrong_type(key, &value, "true or false"),
             }
         }
         self.put(key, Value::Bool(*slot));
     }
 
-    /// One of a few words.
+    /// One of a few words. Their order is the type's.
     pub(super) fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
         if let Some(value) = self.take(key).cloned()
-            && let Some(word) = self.read_word(key, &value)
+            && let Some(word) = self.read_word::<W>(key, &value)
+            && self.admits(key, word == *slot, W::strictness(word) > W::strictness(*slot))
         {
             *slot = word;
         }
@@ -243,7 +287,11 @@ impl Fields<'_> {
     /// One of a few words, or nothing.
     pub(super) fn optional_word<W: Word>(&mut self, key: &'static str, slot: &mut Option<W>) {
         if let Some(value) = self.take(key).cloned() {
-            *slot = self.read_word(key, &value).or(*slot);
+            if let Some(word) = self.read_word::<W>(key, &value)
+                && self.admits(key, Some(word) == *slot, word.strictness() > slot.and_then(W::strictness))
+            {
+                *slot = Some(word);
+            }
             self.put(key, slot.map_or(Value::Null, |word| Value::from(word_of(word))));
         }
     }
@@ -267,18 +315,22 @@ impl Fields<'_> {
         found.map(|(_, value)| *value)
     }
 
-    /// A text.
+    /// A text. Texts have no direction: a change counts as loosening.
     pub(super) fn text(&mut self, key: &'static str, slot: &mut String) {
         if let Some(value) = self.take(key).cloned() {
             match value {
-                Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => *slot = text,
+                Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => {
+                    if self.admits(key, text == *slot, false) {
+                        *slot = text;
+                    }
+                }
                 other => self.wrong_type(key, &other, "a text of at most 2000 characters"),
             }
         }
         self.put(key, Value::from(slot.as_str()));
     }
 
-    /// A map of texts; names that are not written stay.
+    /// A map of texts without a direction; names that are not written stay.
     pub(super) fn texts(&mut self, key: &'static str, slot: &mut BTreeMap<String, String>) {
         if let Some(value) = self.take(key).cloned() {
             let Value::Object(map) = &value else {
@@ -287,7 +339,10 @@ impl Fields<'_> {
             for (name, text) in map {
                 match text {
                     Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => {
-                        slot.insert(name.clone(), text.clone());
+                        let same = slot.get(name) == Some(text);
+                        if !self.found.only_tighten || self.tightens(&[key, name], same, false) {
+                            slot.insert(name.clone(), text.clone());
+                        }
                     }
                     other => self.wrong_type(key, other, "a map of texts of at most 2000 characters"),
                 }
@@ -299,18 +354,19 @@ impl Fields<'_> {
         }
     }
 
-    /// A list of texts.
-    pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<String>> {
+    /// A list of texts. Without a direction: a list that differs from the present one counts as loosening.
+    pub(super) fn list(&mut self, key: &'static str, present: &[String]) -> Option<Vec<String>> {
         let value = self.take(key).cloned()?;
         let texts: Option<Vec<String>> = match &value {
             Value::Null => Some(Vec::new()),
             Value::Array(items) => items.iter().map(|v| v.as_str().map(str::to_owned)).collect(),
             _ => None,
         };
-        if texts.is_none() {
+        let Some(texts) = texts else {
             self.wrong_type(key, &value, "a list of texts");
-        }
-        texts
+            return None;
+        };
+        self.admits(key, texts == present, false).then_some(texts)
     }
 
     /// Writes a list down.
@@ -323,7 +379,7 @@ impl Fields<'_> {
         self.put(key, value);
     }
 
-    /// A text that need not be there.
+    /// A text that need not be there, without a direction. Only where no layer can tighten: inside lists.
     pub(super) fn optional_text(&mut self, key: &'static str) -> Option<String> {
         let value = self.take(key).cloned()?;
         match value {
@@ -335,11 +391,17 @@ impl Fields<'_> {
         }
     }
 
-    /// A list of sections, each read from its own defaults. What is not a map is reported and left out.
-    pub(super) fn items<S: Section + Default>(&mut self, key: &'static str) -> Option<Vec<S>> {
+    /// A list of sections, each read from its own defaults. What is not a map is reported and left out. Without a
+    /// direction: a list that differs from the present one counts as loosening.
+    pub(super) fn items<S: Section + Default>(
+        &mut self,
+        key: &'static str,
+        present: &Value,
+    ) -> Option<Vec<S>> {
         let value = self.take(key).cloned()?;
+        let none = Vec::new();
         let items = match &value {
-            Value::Null => return Some(Vec::new()),
+            Value::Null => &none,
             Value::Array(items) => items,
             other => {
                 self.wrong_type(key, other, "a list of maps");
@@ -347,6 +409,7 @@ impl Fields<'_> {
             }
         };
         let mut sections = Vec::new();
+        let mut inner = Findings::default();
         for (index, item) in items.iter().enumerate() {
             let index = index.to_string();
             if !item.is_object() {
@@ -356,10 +419,11 @@ impl Fields<'_> {
             }
             let path = [self.path.as_slice(), &[key.to_owned(), index]].concat();
             let mut section = S::default();
-            walk(&mut section, Some(item), path, false, self.problems);
+            walk(&mut section, Some(item), path, false, &mut inner);
             sections.push(section);
         }
-        Some(sections)
+        self.found.problems.append(&mut inner.problems);
+        self.admits(key, value == *present, false).then_some(sections)
     }
 
     /// Reports a list that is too long.
@@ -374,7 +438,7 @@ impl Fields<'_> {
     pub(super) fn refuse_at(&mut self, code: Code, inside: &[&str], what: String, help: &str) {
         let mut path = self.path.clone();
         path.extend(inside.iter().map(|part| (*part).to_owned()));
-        self.problems.push(Problem { code, path, as_written: false, what, help: help.to_owned() });
+        self.found.problems.push(Problem { code, path, as_written: false, what, help: help.to_owned() });
     }
 
     /// Reports a problem with a key's value found by the section itself.
@@ -387,7 +451,7 @@ impl Fields<'_> {
         let source = self.take(key).cloned();
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        let out = walk(section, source.as_ref(), path, self.partial, self.problems);
+        let out = walk(section, source.as_ref(), path, self.partial, self.found);
         self.put(key, out);
     }
 
@@ -408,7 +472,7 @@ impl Fields<'_> {
         for (name, written) in map {
             let mut section = slot.get(name).unwrap_or(common).clone();
             let path = [self.path.as_slice(), &[key.to_owned(), name.clone()]].concat();
-            let effective = walk(&mut section, Some(written), path, true, self.problems);
+            let effective = walk(&mut section, Some(written), path, true, self.found);
             slot.insert(name.clone(), section);
             out.insert(name.clone(), effective);
         }
@@ -428,7 +492,7 @@ impl Fields<'_> {
                 around => format!("unknown {thing} '{key}' in {around}"),
             };
             path.push(key.clone());
-            self.problems.push(Problem { code, path, as_written: false, what, help });
+            self.found.problems.push(Problem { code, path, as_written: false, what, help });
         }
     }
 }

@@ -5,13 +5,12 @@ use super::budgets::{Budgets, LoopBudget, MessageBudget, NodeBudget, SessionBudg
 use super::error::Code;
 use super::fields::{AMOUNT, COUNT, Fields, Section};
 use super::guards::{
-    Backoff, Confirmation, Cycle, Denial, ErrorStreak, Gate, GateOrder, Guards, Language, LargeResponse,
-    Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits,
-    Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
+    Confirmation, Cycle, Denial, ErrorStreak, Gate, Guards, LargeResponse, Monologue, Oscillation, Periods,
+    Question, Recurrence, Repetition, Retry, RetryLimits, Stall, TransitionCycles, Transitions, Validation,
+    Visits,
 };
-use super::presets::Preset;
-use super::values::Word;
-use super::{EdgePolicy, Effect, Labels, NodePolicy, OnError, OnStall, Releases, ToolPolicy};
+use super::values::Stricter;
+use super::{EdgePolicy, Labels, NodePolicy, Releases, ToolPolicy};
 
 /// Observations in a row, the first included: one alone is never a repeat.
 const IN_A_ROW: std::ops::RangeInclusive<u64> = 2..=1_000_000;
@@ -25,81 +24,10 @@ const PASSES: std::ops::RangeInclusive<u64> = 2..=20;
 const CHARACTERS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 const PERCENT: std::ops::RangeInclusive<u64> = 1..=100;
 
-impl Word for Mode {
-    const WORDS: &'static [(&'static str, Mode)] = &[
-        ("off", Mode::Off),
-        ("observe", Mode::Observe),
-        ("warn", Mode::Warn),
-        ("block", Mode::Block),
-        ("halt", Mode::Halt),
-        ("staged", Mode::Staged),
-    ];
-}
-
-impl Word for Preset {
-    const WORDS: &'static [(&'static str, Preset)] = &[
-        ("workflow", Preset::Workflow),
-        ("agent", Preset::Agent),
-        ("simple", Preset::Simple),
-        ("complex", Preset::Complex),
-        ("strict", Preset::Strict),
-        ("observe", Preset::Observe),
-        ("off", Preset::Off),
-    ];
-}
-
-impl Word for Backoff {
-    const WORDS: &'static [(&'static str, Backoff)] =
-        &[("exponential", Backoff::Exponential), ("linear", Backoff::Linear), ("fixed", Backoff::Fixed)];
-}
-
-impl Word for Unverified {
-    const WORDS: &'static [(&'static str, Unverified)] =
-        &[("warn", Unverified::Warn), ("block", Unverified::Block), ("allow", Unverified::Allow)];
-}
-
-impl Word for GateOrder {
-    const WORDS: &'static [(&'static str, GateOrder)] =
-        &[("root_cause", GateOrder::RootCause), ("seed", GateOrder::Seed)];
-}
-
-impl Word for NewRequest {
-    const WORDS: &'static [(&'static str, NewRequest)] =
-        &[("drop", NewRequest::Drop), ("keep", NewRequest::Keep)];
-}
-
-impl Word for Language {
-    const WORDS: &'static [(&'static str, Language)] =
-        &[("auto", Language::Auto), ("en", Language::En), ("ru", Language::Ru), ("es", Language::Es)];
-}
-
-impl Word for Effect {
-    const WORDS: &'static [(&'static str, Effect)] = &[
-        ("read", Effect::Read),
-        ("write", Effect::Write),
-        ("poll", Effect::Poll),
-        ("destructive", Effect::Destructive),
-    ];
-}
-
-impl Word for OnStall {
-    const WORDS: &'static [(&'static str, OnStall)] = &[
-        ("pause", OnStall::Pause),
-        ("switch_to_interactive", OnStall::SwitchToInteractive),
-        ("spawn_reviewer", OnStall::SpawnReviewer),
-        ("retry_with_new_provider", OnStall::RetryWithNewProvider),
-    ];
-}
-
-impl Word for OnError {
-    const WORDS: &'static [(&'static str, OnError)] =
-        &[("allow", OnError::Allow), ("reads", OnError::Reads), ("block", OnError::Block)];
-}
-
 impl Section for Budgets {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("warn_percent", &mut self.warn_percent, PERCENT);
+        f.limit("warn_percent", &mut self.warn_percent, PERCENT, Stricter::Less);
         f.section("session", &mut self.session);
         f.section("turn", &mut self.turn);
         f.section("node", &mut self.node);
@@ -110,44 +38,44 @@ impl Section for Budgets {
 
 impl Section for SessionBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.duration_limit("runtime", &mut self.runtime_ms);
-        f.duration_limit("wall", &mut self.wall_ms);
-        f.limit("turns", &mut self.turns, COUNT);
-        f.limit("iterations", &mut self.iterations, COUNT);
-        f.limit("tokens", &mut self.tokens, AMOUNT);
-        f.cost("cost_usd", &mut self.cost_micro_usd);
-        f.limit("tool_calls", &mut self.tool_calls, COUNT);
+        f.duration_limit("runtime", &mut self.runtime_ms, Stricter::Less);
+        f.duration_limit("wall", &mut self.wall_ms, Stricter::Less);
+        f.limit("turns", &mut self.turns, COUNT, Stricter::Less);
+        f.limit("iterations", &mut self.iterations, COUNT, Stricter::Less);
+        f.limit("tokens", &mut self.tokens, AMOUNT, Stricter::Less);
+        f.cost("cost_usd", &mut self.cost_micro_usd, Stricter::Less);
+        f.limit("tool_calls", &mut self.tool_calls, COUNT, Stricter::Less);
     }
 }
 
 impl Section for TurnBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.duration_limit("timeout", &mut self.timeout_ms);
-        f.limit("tokens", &mut self.tokens, AMOUNT);
+        f.duration_limit("timeout", &mut self.timeout_ms, Stricter::Less);
+        f.limit("tokens", &mut self.tokens, AMOUNT, Stricter::Less);
     }
 }
 
 impl Section for NodeBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("turns", &mut self.turns, COUNT);
-        self.turns_set |= f.has("turns");
-        f.flag("holds_in_loops", &mut self.turns_set);
-        f.duration_limit("runtime", &mut self.runtime_ms);
+        f.limit("turns", &mut self.turns, COUNT, Stricter::Less);
+        self.turns_set |= f.has("turns") && !f.has("holds_in_loops");
+        f.flag("holds_in_loops", &mut self.turns_set, Stricter::More);
+        f.duration_limit("runtime", &mut self.runtime_ms, Stricter::Less);
     }
 }
 
 impl Section for LoopBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("iterations", &mut self.iterations, COUNT);
-        f.duration_limit("runtime", &mut self.runtime_ms);
-        f.cost("cost_usd", &mut self.cost_micro_usd);
+        f.limit("iterations", &mut self.iterations, COUNT, Stricter::Less);
+        f.duration_limit("runtime", &mut self.runtime_ms, Stricter::Less);
+        f.cost("cost_usd", &mut self.cost_micro_usd, Stricter::Less);
     }
 }
 
 impl Section for MessageBudget {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("transitions", &mut self.transitions, COUNT);
-        f.limit("tool_calls", &mut self.tool_calls, COUNT);
+        f.limit("transitions", &mut self.transitions, COUNT, Stricter::Less);
+        f.limit("tool_calls", &mut self.tool_calls, COUNT, Stricter::Less);
     }
 }
 
@@ -175,11 +103,11 @@ impl Section for Guards {
 impl Section for Repetition {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("limit", &mut self.limit, COUNT);
-        f.limit("warn_at", &mut self.warn_at, COUNT);
-        f.limit("blocks", &mut self.blocks, COUNT);
-        f.flag("result_aware", &mut self.result_aware);
-        f.limit("poll_limit", &mut self.poll_limit, COUNT);
+        f.limit("limit", &mut self.limit, COUNT, Stricter::Less);
+        f.limit("warn_at", &mut self.warn_at, COUNT, Stricter::Less);
+        f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
+        f.flag("result_aware", &mut self.result_aware, Stricter::Unknown);
+        f.limit("poll_limit", &mut self.poll_limit, COUNT, Stricter::Less);
     }
 }
 
@@ -189,92 +117,92 @@ impl Section for Cycle {
         f.section("calls", &mut self.calls);
         f.section("transitions", &mut self.transitions);
         f.section("outputs", &mut self.outputs);
-        f.limit("blocks", &mut self.blocks, COUNT);
+        f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Periods {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("max_period", &mut self.max_period, PERIOD);
-        f.count("repeats", &mut self.repeats, PASSES);
+        f.limit("max_period", &mut self.max_period, PERIOD, Stricter::More);
+        f.count("repeats", &mut self.repeats, PASSES, Stricter::Less);
     }
 }
 
 impl Section for TransitionCycles {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("max_period", &mut self.max_period, 2..=crate::limits::PERIOD as u64);
-        f.count("repeats", &mut self.repeats, PASSES);
-        f.limit("suffix_length", &mut self.suffix_length, 2..=10);
-        f.limit("self_loop", &mut self.self_loop, 2..=1_000);
-        f.count("max_history", &mut self.max_history, 1..=1_000);
-        f.flag("declared_loops", &mut self.declared_loops);
+        f.limit("max_period", &mut self.max_period, 2..=crate::limits::PERIOD as u64, Stricter::More);
+        f.count("repeats", &mut self.repeats, PASSES, Stricter::Less);
+        f.limit("suffix_length", &mut self.suffix_length, 2..=10, Stricter::Unknown);
+        f.limit("self_loop", &mut self.self_loop, 2..=1_000, Stricter::Less);
+        f.count("max_history", &mut self.max_history, 1..=1_000, Stricter::Unknown);
+        f.flag("declared_loops", &mut self.declared_loops, Stricter::More);
     }
 }
 
 impl Section for Recurrence {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("limit", &mut self.limit, 2..=1_000);
-        f.count("window", &mut self.window, WINDOW);
-        f.limit("stale", &mut self.stale, 2..=1_000);
-        f.limit("drift", &mut self.drift, 2..=1_000);
-        f.limit("blocks", &mut self.blocks, COUNT);
+        f.limit("limit", &mut self.limit, 2..=1_000, Stricter::Less);
+        f.count("window", &mut self.window, WINDOW, Stricter::More);
+        f.limit("stale", &mut self.stale, 2..=1_000, Stricter::Less);
+        f.limit("drift", &mut self.drift, 2..=1_000, Stricter::Less);
+        f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Visits {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        self.limit_set |= f.has("limit");
-        f.limit("limit", &mut self.limit, COUNT);
-        f.flag("holds_in_loops", &mut self.limit_set);
+        self.limit_set |= f.has("limit") && !f.has("holds_in_loops");
+        f.limit("limit", &mut self.limit, COUNT, Stricter::Less);
+        f.flag("holds_in_loops", &mut self.limit_set, Stricter::More);
     }
 }
 
 impl Section for Transitions {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        self.limit_set |= f.has("limit");
-        f.limit("limit", &mut self.limit, COUNT);
-        f.flag("holds_in_loops", &mut self.limit_set);
-        f.limit("total", &mut self.total, COUNT);
+        self.limit_set |= f.has("limit") && !f.has("holds_in_loops");
+        f.limit("limit", &mut self.limit, COUNT, Stricter::Less);
+        f.flag("holds_in_loops", &mut self.limit_set, Stricter::More);
+        f.limit("total", &mut self.total, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Stall {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("output", &mut self.output, IN_A_ROW);
-        f.limit("structured", &mut self.structured, IN_A_ROW);
-        f.limit("diff", &mut self.diff, IN_A_ROW);
-        f.limit("failures", &mut self.failures, IN_A_ROW);
-        f.limit("turns", &mut self.turns, IN_A_ROW);
+        f.limit("output", &mut self.output, IN_A_ROW, Stricter::Less);
+        f.limit("structured", &mut self.structured, IN_A_ROW, Stricter::Less);
+        f.limit("diff", &mut self.diff, IN_A_ROW, Stricter::Less);
+        f.limit("failures", &mut self.failures, IN_A_ROW, Stricter::Less);
+        f.limit("turns", &mut self.turns, IN_A_ROW, Stricter::Less);
     }
 }
 
 impl Section for Oscillation {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("repeats", &mut self.repeats, PASSES);
+        f.limit("repeats", &mut self.repeats, PASSES, Stricter::Less);
     }
 }
 
 impl Section for ErrorStreak {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("same_error", &mut self.same_error, COUNT);
-        f.limit("warn_at", &mut self.warn_at, COUNT);
-        f.limit("any", &mut self.any, COUNT);
-        f.count("window", &mut self.window, WINDOW);
-        f.limit("rate_percent", &mut self.rate_percent, PERCENT);
-        f.limit("blocks", &mut self.blocks, COUNT);
+        f.limit("same_error", &mut self.same_error, COUNT, Stricter::Less);
+        f.limit("warn_at", &mut self.warn_at, COUNT, Stricter::Less);
+        f.limit("any", &mut self.any, COUNT, Stricter::Less);
+        f.count("window", &mut self.window, WINDOW, Stricter::Unknown);
+        f.limit("rate_percent", &mut self.rate_percent, PERCENT, Stricter::Less);
+        f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Validation {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("limit", &mut self.limit, COUNT);
+        f.limit("limit", &mut self.limit, COUNT, Stricter::Less);
     }
 }
 
@@ -288,45 +216,44 @@ impl Section for Retry {
 
 impl Section for RetryLimits {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("limit", &mut self.limit, COUNT);
+        f.limit("limit", &mut self.limit, COUNT, Stricter::Less);
         f.word("backoff", &mut self.backoff);
-        f.duration("base", &mut self.base_ms);
-        f.duration("cap", &mut self.cap_ms);
-        f.count("jitter_percent", &mut self.jitter_percent, 0..=100);
-        f.duration("cooldown", &mut self.cooldown_ms);
-        f.duration("max_cooldown", &mut self.max_cooldown_ms);
-        f.duration("probe", &mut self.probe_ms);
-        f.limit("trips", &mut self.trips, COUNT);
+        f.duration("base", &mut self.base_ms, Stricter::Unknown);
+        f.duration("cap", &mut self.cap_ms, Stricter::Unknown);
+        f.count("jitter_percent", &mut self.jitter_percent, 0..=100, Stricter::Unknown);
+        f.duration("cooldown", &mut self.cooldown_ms, Stricter::More);
+        f.duration("max_cooldown", &mut self.max_cooldown_ms, Stricter::More);
+        f.duration("probe", &mut self.probe_ms, Stricter::Unknown);
+        f.limit("trips", &mut self.trips, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Gate {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("attempts", &mut self.attempts, COUNT);
-        f.limit("item_blocks", &mut self.item_blocks, COUNT);
-        f.limit("same_failure", &mut self.same_failure, COUNT);
+        f.limit("attempts", &mut self.attempts, COUNT, Stricter::Less);
+        f.limit("item_blocks", &mut self.item_blocks, COUNT, Stricter::Less);
+        f.limit("same_failure", &mut self.same_failure, COUNT, Stricter::Less);
         f.word("unverified", &mut self.unverified);
         f.word("order", &mut self.order);
-        f.flag("backpressure", &mut self.backpressure);
-        if let Some(texts) = f.list("dependencies") {
+        f.flag("backpressure", &mut self.backpressure, Stricter::More);
+        if let Some(texts) = f.list("dependencies", &pairs_text(&self.dependencies)) {
             match dependencies(&texts) {
                 Ok(pairs) => self.dependencies = pairs,
                 Err((code, what, help)) => f.refuse(code, "dependencies", what, help),
             }
         }
-        let texts = self.dependencies.iter().map(|(a, b)| format!("{a}:{b}"));
-        f.put_list("dependencies", texts.collect());
+        f.put_list("dependencies", pairs_text(&self.dependencies));
     }
 }
 
 impl Section for Confirmation {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("unclear", &mut self.unclear, COUNT);
-        f.duration_limit("ttl", &mut self.ttl_ms);
-        f.flag("abort_on_reaching_max", &mut self.abort_on_reaching_max);
-        f.limit("aborts", &mut self.aborts, COUNT);
+        f.limit("unclear", &mut self.unclear, COUNT, Stricter::Less);
+        f.duration_limit("ttl", &mut self.ttl_ms, Stricter::Less);
+        f.flag("abort_on_reaching_max", &mut self.abort_on_reaching_max, Stricter::More);
+        f.limit("aborts", &mut self.aborts, COUNT, Stricter::Less);
         f.word("on_new_request", &mut self.on_new_request);
         f.word("language", &mut self.language);
         f.texts("texts", &mut self.texts);
@@ -336,40 +263,40 @@ impl Section for Confirmation {
 impl Section for Question {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("limit", &mut self.limit, IN_A_ROW);
+        f.limit("limit", &mut self.limit, IN_A_ROW, Stricter::Less);
     }
 }
 
 impl Section for Denial {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("consecutive", &mut self.consecutive, COUNT);
-        f.count("of", &mut self.of, 1..=1_000);
-        f.limit("total", &mut self.total, COUNT);
+        f.limit("consecutive", &mut self.consecutive, COUNT, Stricter::Less);
+        f.count("of", &mut self.of, 1..=1_000, Stricter::Unknown);
+        f.limit("total", &mut self.total, COUNT, Stricter::Less);
     }
 }
 
 impl Section for Monologue {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("limit", &mut self.limit, IN_A_ROW);
-        f.count("similarity", &mut self.similarity_percent, PERCENT);
-        f.limit("chant", &mut self.chant, IN_A_ROW);
+        f.limit("limit", &mut self.limit, IN_A_ROW, Stricter::Less);
+        f.count("similarity", &mut self.similarity_percent, PERCENT, Stricter::Less);
+        f.limit("chant", &mut self.chant, IN_A_ROW, Stricter::Less);
     }
 }
 
 impl Section for LargeResponse {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("threshold", &mut self.threshold, CHARACTERS);
-        f.count("preview", &mut self.preview, 0..=100_000);
+        f.limit("threshold", &mut self.threshold, CHARACTERS, Stricter::Less);
+        f.count("preview", &mut self.preview, 0..=100_000, Stricter::Unknown);
     }
 }
 
 impl Section for NodePolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
         self.budget.fields(f);
-        f.flag("allow_cycles", &mut self.allow_cycles);
+        f.flag("allow_cycles", &mut self.allow_cycles, Stricter::Less);
         self.guards.fields(f);
     }
 }
@@ -389,8 +316,8 @@ impl Section for ToolPolicy {
 
 impl Section for Releases {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.count("grant", &mut self.grant, 1..=1_000);
-        f.count("ceiling", &mut self.ceiling, 0..=1_000);
+        f.count("grant", &mut self.grant, 1..=1_000, Stricter::Less);
+        f.count("ceiling", &mut self.ceiling, 0..=1_000, Stricter::Less);
     }
 }
 
@@ -398,6 +325,10 @@ impl Section for Labels {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.text("prefix", &mut self.prefix);
     }
+}
+
+fn pairs_text(pairs: &[(String, String)]) -> Vec<String> {
+    pairs.iter().map(|(a, b)| format!("{a}:{b}")).collect()
 }
 
 type Refusal = (Code, String, &'static str);

@@ -10,6 +10,7 @@ use super::fields::{Fields, Section};
 use super::guards::{HOUR_MS, Limit};
 use super::targets::{Email, Target, Webhook, WebhookFormat, variable};
 use super::units::duration_text;
+use super::values::Stricter;
 use crate::limits::NAME_BYTES;
 use crate::suggest::closest;
 
@@ -111,10 +112,10 @@ impl Delivery {
 
 impl Section for JournalPolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("payload", &mut self.payload, PAYLOAD);
-        f.count("preview", &mut self.preview, PREVIEW);
-        f.flag("redact", &mut self.redact);
-        if let Some(patterns) = f.list("patterns") {
+        f.limit("payload", &mut self.payload, PAYLOAD, Stricter::Unknown);
+        f.count("preview", &mut self.preview, PREVIEW, Stricter::Unknown);
+        f.flag("redact", &mut self.redact, Stricter::More);
+        if let Some(patterns) = f.list("patterns", &self.patterns) {
             for (index, pattern) in patterns.iter().enumerate() {
                 if pattern.is_empty() || pattern.len() > MAX_PATTERN_BYTES {
                     let what = format!("a pattern must have 1 to {MAX_PATTERN_BYTES} bytes");
@@ -126,8 +127,9 @@ impl Section for JournalPolicy {
             self.patterns = patterns;
         }
         f.put_list("patterns", self.patterns.clone());
-        f.duration_limit("retention", &mut self.retention_ms);
-        if let Some(drafts) = f.items::<Draft>("deliver") {
+        f.duration_limit("retention", &mut self.retention_ms, Stricter::Unknown);
+        let present = self.deliver.iter().map(Delivery::to_value).collect();
+        if let Some(drafts) = f.items::<Draft>("deliver", &present) {
             f.at_most("deliver", drafts.len(), MAX_ITEMS);
             self.deliver = drafts.into_iter().filter_map(Draft::finished).collect();
         }
@@ -181,7 +183,7 @@ impl Draft {
 
     fn effects(&mut self, f: &mut Fields<'_>) {
         let written = f.has("effects");
-        let Some(effects) = f.list("effects") else {
+        let Some(effects) = f.list("effects", &[]) else {
             if !written {
                 let what = "a delivery needs the names of effects".to_owned();
                 f.refuse(Code::Type, "effects", what, "write effects: [loop.halted], or [\"*\"] for all");
@@ -248,7 +250,7 @@ impl Draft {
     }
 
     fn command(&mut self, f: &mut Fields<'_>) {
-        let Some(words) = f.list("command") else { return };
+        let Some(words) = f.list("command", &[]) else { return };
         let bad = |word: &String| word.contains('\0') || word.chars().count() > MAX_WORD_CHARS;
         if words.first().is_none_or(|program| program.trim().is_empty()) {
             let what = "'command' must name a program".to_owned();
@@ -274,8 +276,8 @@ impl Section for Draft {
     fn fields(&mut self, f: &mut Fields<'_>) {
         self.effects(f);
         self.target(f);
-        f.count("attempts", &mut self.attempts, 1..=100);
-        f.duration("timeout", &mut self.timeout_ms);
+        f.count("attempts", &mut self.attempts, 1..=100, Stricter::Unknown);
+        f.duration("timeout", &mut self.timeout_ms, Stricter::Unknown);
         if !(1..=MAX_TIMEOUT_MS).contains(&self.timeout_ms) {
             let what = "'timeout' is outside 1ms to 1h".to_owned();
             f.refuse(Code::Range, "timeout", what, "write a duration such as 10s");

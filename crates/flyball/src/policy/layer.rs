@@ -49,6 +49,16 @@ impl fmt::Display for Origin {
     }
 }
 
+/// How far a layer may change the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Every value counts: the caller's, the user's or the organization's own.
+    #[default]
+    Full,
+    /// Only values that make the policy stricter count. What a project brings along, until the user trusts it.
+    TightenOnly,
+}
+
 /// The values of one source, as written, with the place of each key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
@@ -60,6 +70,8 @@ pub struct Layer {
     pub places: Places,
     /// In an environment layer, which variable wrote which key.
     pub variables: BTreeMap<String, String>,
+    /// How far it may change the policy.
+    pub trust: Trust,
 }
 
 impl Layer {
@@ -75,7 +87,7 @@ impl Layer {
             }
             tree => tree,
         };
-        Layer { origin, tree, places: Places::default(), variables: BTreeMap::new() }
+        Layer { origin, tree, places: Places::default(), variables: BTreeMap::new(), trust: Trust::Full }
     }
 
     /// The part of a parsed file below `path` as a layer of its own, places included:
@@ -88,7 +100,15 @@ impl Layer {
         let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         let mut layer = Layer::from_value(origin, tree.clone());
         layer.places = self.places.below(&path);
+        layer.trust = self.trust;
         Some(layer)
+    }
+
+    /// The same layer, under which the policy can only become stricter.
+    #[must_use]
+    pub fn tighten_only(mut self) -> Layer {
+        self.trust = Trust::TightenOnly;
+        self
     }
 
     /// The name for messages.

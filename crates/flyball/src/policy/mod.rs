@@ -33,8 +33,10 @@ mod rule_values;
 mod rules;
 mod seeds;
 mod targets;
+mod tighten;
 mod units;
 mod values;
+mod words;
 
 use crate::rules_version::RulesVersion;
 use std::collections::BTreeMap;
@@ -51,7 +53,7 @@ pub use guards::{
     RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
 pub use journal::{Delivery, JournalPolicy};
-pub use layer::{Layer, Origin};
+pub use layer::{Layer, Origin, Trust};
 pub use lint::{Severity, Warning, lint_graph};
 pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, parse};
 pub use places::{Place, Places};
@@ -59,6 +61,8 @@ pub use presets::Preset;
 pub use resolve::{Resolved, Written, resolve};
 pub use rules::{Counters, Facts, MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, Rule, RuleError};
 pub use targets::{Email, Target, Webhook, WebhookFormat};
+pub use tighten::Ignored;
+pub(crate) use tighten::{compare, overlay};
 
 /// A resolved policy: every limit as a plain number, every override already merged.
 ///

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::error::{Code, PolicyError, PolicyErrors};
-use super::layer::{Layer, Origin};
-use super::places::{Place, Places};
+use super::layer::{Layer, Origin, Trust};
+use super::places::{Lines, Place, Places};
 use super::{parse_json, parse_toml, parse_yaml};
 
 /// The longest text.
@@ -68,7 +68,15 @@ impl Format {
 pub fn parse(text: &str, format: Format, name: &str) -> Result<Layer, PolicyErrors> {
     let mut reading = Reading::new(name);
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let tree = if text.len() > MAX_TEXT_BYTES {
+    let tree = if let Some((at, bad)) = forbidden_character(text) {
+        let what = format!("the character U+{:04X} is not allowed in a policy file", u32::from(bad));
+        reading.fail(
+            Some(Lines::new(text).place(at)),
+            &what,
+            "remove it: a policy is read to its end, or not at all",
+        );
+        None
+    } else if text.len() > MAX_TEXT_BYTES {
         let what = format!("the text is longer than {} KiB", MAX_TEXT_BYTES / 1024);
         reading.fail(None, &what, "split it, or remove what is not policy");
         None
@@ -93,7 +101,18 @@ pub fn parse(text: &str, format: Format, name: &str) -> Result<Layer, PolicyErro
         tree,
         places: reading.places,
         variables: Default::default(),
+        trust: Trust::Full,
     })
+}
+
+/// The first character that would let a reader see another text than the parser: NUL and other control characters, a
+/// byte-order mark that is not at the start, characters that turn the direction of the text.
+fn forbidden_character(text: &str) -> Option<(usize, char)> {
+    let forbidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+            || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.char_indices().find(|(_, c)| forbidden(*c))
 }
 
 /// What the three readers share: the path they are at, bounds, places and errors.

@@ -219,3 +219,35 @@ fn a_damaged_policy_never_panics() {
         }
     }
 }
+
+#[test]
+fn characters_that_hide_the_rest_of_a_file_are_errors_with_their_place() {
+    let cases = [
+        "preset: agent\n\0guards: {}\n",
+        "preset: agent\n\u{1b}[2Kx: 1\n",
+        "preset: agent\n\u{7f}\n",
+        "preset: agent\n\u{85}\n",
+        "preset: agent\n\u{feff}guards: {}\n",
+        "preset: agent\n\u{202e}# x\n",
+        "preset: agent\n\u{2028}x: 1\n",
+    ];
+    for text in cases {
+        for format in [Format::Yaml, Format::Toml, Format::Json] {
+            let errors = parse(text, format, "flyball.yaml").unwrap_err();
+            let first = errors.iter().next().unwrap();
+            assert_eq!((first.code, first.line, first.column), (Code::Syntax, Some(2), Some(1)), "{text:?}");
+            assert!(first.what.contains("U+"), "{}", first.what);
+        }
+    }
+}
+
+#[test]
+fn a_second_document_and_a_late_document_marker_are_errors() {
+    for text in [
+        "preset: agent\n---\npreset: off\n",
+        "preset: agent\n...\npreset: off\n",
+        "--- {}\n--- {preset: off}\n",
+    ] {
+        assert!(parse(text, Format::Yaml, "flyball.yaml").is_err(), "{text:?}");
+    }
+}

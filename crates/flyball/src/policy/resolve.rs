@@ -11,12 +11,14 @@ use super::environment::insert;
 use super::error::{Code, PolicyError, PolicyErrors};
 use super::fields::{Fields, Section, walk};
 use super::guards::Guards;
-use super::layer::{Layer, Origin};
+use super::layer::{Layer, Origin, Trust};
 use super::lint::{Warning, lint};
 use super::paths::{PointerOf, edge_ends};
 use super::places::{Place, join};
-use super::rule_list::{RuleText, merge_rules, read_rules};
-use super::values::{Problem, Word, word_of};
+use super::rule_list::{RuleText, merge_rules, new_rules, read_rules};
+use super::rules::Rule;
+use super::tighten::{Findings, Ignored, keep_only_tightening};
+use super::values::{Problem, Stricter, word_of};
 use super::{EdgePolicy, NodePolicy, Policy, Preset, ToolPolicy};
 
 /// Where a value was written.
@@ -41,6 +43,10 @@ pub struct Resolved {
     pub warnings: Vec<Warning>,
     /// The effective policy as it could be written in a policy file.
     pub effective: Value,
+    /// Values of layers that may only tighten, which were left out because they would loosen the policy.
+    pub ignored: Vec<Ignored>,
+    /// What is left of each layer that may only tighten, in their order.
+    pub(crate) tightening: Vec<Value>,
 }
 
 impl Resolved {
@@ -72,63 +78,76 @@ pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, Pol
     let mut errors = Vec::new();
     let mut translated = Vec::new();
     let mut rules: Vec<RuleText> = Vec::new();
+    // After those of all trusted layers, so that none of them can be replaced.
+    let mut untrusted_rules: Vec<Vec<RuleText>> = Vec::new();
     for layer in layers {
         let mut c = canonical(layer, &base);
-        apply(&mut base.clone(), &c.tree, &mut c.problems);
+        let mut found = Findings::default();
+        apply(&mut base.clone(), &c.tree, &mut found);
+        c.problems.append(&mut found.problems);
         let own_rules = read_rules(&mut c);
         errors.extend(c.problems.iter().map(|problem| located(&c, problem)));
-        if let Err(error) = merge_rules(&mut rules, own_rules) {
+        if layer.trust == Trust::TightenOnly {
+            untrusted_rules.push(own_rules);
+        } else if let Err(error) = merge_rules(&mut rules, own_rules) {
             errors.push(error);
         }
         translated.push(c);
     }
+    let mut ignored = Vec::new();
+    let mut added_rules: Vec<Vec<Value>> = Vec::new();
+    for own_rules in untrusted_rules {
+        let new = new_rules(&rules, own_rules, &mut ignored);
+        added_rules.push(new.iter().map(|text| rule_value(&text.rule)).collect());
+        if let Err(error) = merge_rules(&mut rules, new) {
+            errors.push(error);
+        }
+    }
     PolicyErrors::check(errors)?;
+    let tightening = keep_only_tightening(&base, &mut translated, added_rules, &mut ignored);
 
-    let mut merged = Merged::default();
-    for c in &translated {
-        merged.add(c, &c.tree, &mut Vec::new());
-    }
-    if preset == Preset::Off {
-        merged.switch_on_what_is_written();
-    }
+    let mut merged = Merged::of(&translated, preset);
     let mut policy = base;
-    let mut problems = Vec::new();
-    let mut effective = apply(&mut policy, &merged.tree, &mut problems);
+    let mut found = Findings::default();
+    let mut effective = apply(&mut policy, &merged.tree, &mut found);
     // Each layer passed the same checks, so nothing is left to find; but never go on blindly.
-    PolicyErrors::check(problems.iter().map(|p| merged.located(p)).collect())?;
+    PolicyErrors::check(found.problems.iter().map(|p| merged.located(p)).collect())?;
     policy.rules = rules.iter().map(|r| r.rule.clone()).collect();
     finish(&mut policy, &mut effective);
 
-    let mut origins = merged.origins;
+    let mut origins = std::mem::take(&mut merged.origins);
     complete_origins(&mut origins, &effective, preset);
     for rule in &rules {
         origins.insert(join(&["rules", rule.rule.name()]), rule.written.clone());
     }
-    let warnings = lint(&policy, &origins, &merged.tree);
-    Ok(Resolved { policy, origins, warnings, effective })
+    let mut warnings: Vec<Warning> = ignored.iter().map(Ignored::warning).collect();
+    warnings.extend(lint(&policy, &origins, &merged.tree));
+    Ok(Resolved { policy, origins, warnings, effective, ignored, tightening })
 }
 
-/// The preset that the highest layer names. A word that is no preset is reported later.
+/// The preset that the highest trusted layer names. A word that is no preset is reported later.
 fn chosen_preset(layers: &[Layer], default_preset: Preset) -> Preset {
     layers
         .iter()
         .rev()
+        .filter(|layer| layer.trust == Trust::Full)
         .filter_map(|layer| layer.tree.get("preset"))
-        .find_map(|value| {
-            let word = match value {
-                Value::Bool(false) => "off",
-                Value::String(word) => word.trim(),
-                _ => return None,
-            };
-            let found = Preset::WORDS.iter().find(|(name, _)| *name == word);
-            found.map(|(_, preset)| *preset)
-        })
+        .find_map(preset_of)
         .unwrap_or(default_preset)
 }
 
+/// The preset that a value names.
+pub(super) fn preset_of(value: &Value) -> Option<Preset> {
+    match value {
+        Value::Bool(false) => Some(Preset::Off),
+        Value::String(word) => Preset::from_word(word.trim()),
+        _ => None,
+    }
+}
+
 /// Reads a translated tree into a policy and returns the effective values.
-fn apply(policy: &mut Policy, tree: &Value, problems: &mut Vec<Problem>) -> Value {
-    walk(policy, Some(tree), Vec::new(), false, problems)
+pub(super) fn apply(policy: &mut Policy, tree: &Value, found: &mut Findings) -> Value {
+    walk(policy, Some(tree), Vec::new(), false, found)
 }
 
 impl Section for Policy {
@@ -147,6 +166,9 @@ impl Section for Policy {
         }
         let edge = EdgePolicy { guards: self.guards.clone() };
         let mut edges = BTreeMap::new();
+        for (from, tos) in &self.edges {
+            edges.extend(tos.iter().map(|(to, edge)| (format!("{from}->{to}"), edge.clone())));
+        }
         f.sections("edges", &edge, &mut edges);
         for (name, edge) in edges {
             if let Some((from, to)) = edge_ends(&name) {
@@ -159,12 +181,12 @@ impl Section for Policy {
         f.word("on_stall", &mut self.on_stall);
         f.section("releases", &mut self.releases);
         f.section("labels", &mut self.labels);
-        f.flag("escalate", &mut self.escalate);
-        f.flag("notify", &mut self.notify);
+        f.flag("escalate", &mut self.escalate, Stricter::More);
+        f.flag("notify", &mut self.notify, Stricter::More);
         f.word("on_error", &mut self.on_error);
         f.section("journal", &mut self.journal);
         let mut version = self.rules_version.number();
-        f.count("rules_version", &mut version, 1..=RulesVersion::LATEST.number());
+        f.count("rules_version", &mut version, 1..=RulesVersion::LATEST.number(), Stricter::Unknown);
         self.rules_version = RulesVersion::from_number(version).unwrap_or_default();
     }
 }
@@ -174,20 +196,21 @@ fn finish(policy: &mut Policy, effective: &mut Value) {
     if let Value::Object(map) = effective {
         map.insert("version".to_owned(), Value::from(1));
         if !policy.rules.is_empty() {
-            let rules = policy.rules.iter().map(|rule| {
-                Value::Object(Map::from_iter([
-                    ("name".to_owned(), Value::from(rule.name())),
-                    ("when".to_owned(), Value::from(rule.when())),
-                    ("decision".to_owned(), Value::from(word_of(rule.decision()))),
-                    ("message".to_owned(), Value::from(rule.message())),
-                ]))
-            });
-            map.insert("rules".to_owned(), Value::Array(rules.collect()));
+            map.insert("rules".to_owned(), policy.rules.iter().map(rule_value).collect());
         }
     }
     let mut text = String::new();
     sorted_text(&without_journal(effective), &mut text);
     policy.digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()));
+}
+
+fn rule_value(rule: &Rule) -> Value {
+    Value::Object(Map::from_iter([
+        ("name".to_owned(), Value::from(rule.name())),
+        ("when".to_owned(), Value::from(rule.when())),
+        ("decision".to_owned(), Value::from(word_of(rule.decision()))),
+        ("message".to_owned(), Value::from(rule.message())),
+    ]))
 }
 
 /// What decides: everything but what the journal does with it, and what is answered when nothing can be decided.
@@ -202,7 +225,7 @@ fn without_journal(effective: &Value) -> Value {
 
 /// A preset's own digest; its values are already in place.
 pub(super) fn seal(policy: &mut Policy) {
-    let mut effective = apply(policy, &Value::Null, &mut Vec::new());
+    let mut effective = apply(policy, &Value::Null, &mut Findings::default());
     finish(policy, &mut effective);
 }
 
@@ -255,8 +278,8 @@ pub(super) fn written_at(c: &Canonical<'_>, path: &[String]) -> Written {
 }
 
 /// The layers on top of each other.
-struct Merged {
-    tree: Value,
+pub(super) struct Merged {
+    pub(super) tree: Value,
     origins: BTreeMap<String, Written>,
 }
 
@@ -267,6 +290,21 @@ impl Default for Merged {
 }
 
 impl Merged {
+    /// The layers, lowest first, over a preset.
+    pub(super) fn of<'c, 'l: 'c>(
+        layers: impl IntoIterator<Item = &'c Canonical<'l>>,
+        preset: Preset,
+    ) -> Self {
+        let mut merged = Merged::default();
+        for c in layers {
+            merged.add(c, &c.tree, &mut Vec::new());
+        }
+        if preset == Preset::Off {
+            merged.switch_on_what_is_written();
+        }
+        merged
+    }
+
     /// Puts every single value of a layer over what is there.
     fn add(&mut self, c: &Canonical<'_>, value: &Value, path: &mut Vec<String>) {
         match value {
@@ -336,7 +374,7 @@ impl Merged {
 /// Gives every effective value that nobody wrote its origin: built in, or the preset.
 fn complete_origins(origins: &mut BTreeMap<String, Written>, effective: &Value, preset: Preset) {
     let mut plain = Policy::preset(Preset::Workflow);
-    let defaults = apply(&mut plain, &Value::Null, &mut Vec::new());
+    let defaults = apply(&mut plain, &Value::Null, &mut Findings::default());
     let mut leaves = Vec::new();
     collect_leaves(effective, &mut Vec::new(), &mut leaves);
     for (path, value) in leaves {
@@ -350,7 +388,11 @@ fn complete_origins(origins: &mut BTreeMap<String, Written>, effective: &Value, 
     }
 }
 
-fn collect_leaves<'v>(value: &'v Value, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, &'v Value)>) {
+pub(super) fn collect_leaves<'v>(
+    value: &'v Value,
+    path: &mut Vec<String>,
+    leaves: &mut Vec<(Vec<String>, &'v Value)>,
+) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {

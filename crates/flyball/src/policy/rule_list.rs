@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 use super::canonical::Canonical;
 use super::error::{Code, PolicyError};
 use super::paths::with;
+use super::places::join;
 use super::resolve::{Written, rule_error, written_at};
 use super::rules::{MAX_MESSAGE_CHARS, MAX_RULES, Rule, RuleError};
+use super::tighten::Ignored;
 use super::values::{Problem, Word, kind, unknown_help};
 use super::{Counters, Mode};
 use crate::suggest::closest;
@@ -57,6 +59,25 @@ pub(super) fn merge_rules(rules: &mut Vec<RuleText>, own: Vec<RuleText>) -> Resu
         }
     }
     Ok(())
+}
+
+/// The rules of a layer that may only tighten: new ones are added, because a rule never allows anything by itself. One
+/// with the name of a rule that is there would replace it, and is left out.
+pub(super) fn new_rules(rules: &[RuleText], own: Vec<RuleText>, ignored: &mut Vec<Ignored>) -> Vec<RuleText> {
+    let mut new = Vec::new();
+    for rule in own {
+        match rules.iter().find(|known| known.rule.name() == rule.rule.name()) {
+            None => new.push(rule),
+            Some(known) if known.rule == rule.rule => {}
+            Some(_) => ignored.push(Ignored {
+                path: join(&["rules", rule.rule.name()]),
+                written: rule.written,
+                value: Value::from(rule.rule.when()),
+                why: "it would replace a rule of the same name".to_owned(),
+            }),
+        }
+    }
+    new
 }
 
 /// Collects what is wrong with one rule.

@@ -48,6 +48,10 @@ pub enum WebhookFormat {
 impl Word for WebhookFormat {
     const WORDS: &'static [(&'static str, WebhookFormat)] =
         &[("json", WebhookFormat::Json), ("slack", WebhookFormat::Slack)];
+
+    fn strictness(self) -> Option<u8> {
+        None
+    }
 }
 
 /// People who are told by e-mail.
@@ -113,7 +117,7 @@ impl Email {
 
 impl Section for Email {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        if let Some(to) = f.list("to") {
+        if let Some(to) = f.list("to", &self.to) {
             f.at_most("to", to.len(), MAX_PEOPLE);
             self.to = to;
         }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::error::Code;
+use super::guards::Limit;
 use super::units;
 use crate::suggest::closest;
 
@@ -21,6 +22,47 @@ pub(super) struct Problem {
 pub(super) trait Word: Copy + PartialEq + 'static {
     /// The words and what they mean.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// How strict the value is: a higher number is stricter. `None` if the values have no order; then every change
+    /// counts as loosening.
+    fn strictness(self) -> Option<u8>;
+}
+
+/// Which change of a value makes the policy stricter. Each key with a number or a flag declares it, because a layer
+/// that is not trusted may only tighten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stricter {
+    /// A lower limit, a shorter time, `false`. `off` is the loosest limit.
+    Less,
+    /// A higher limit, a longer time, `true`. `off` is the loosest limit.
+    More,
+    /// Neither: every change counts as loosening.
+    Unknown,
+}
+
+impl Stricter {
+    /// Whether `new` is stricter than `old`.
+    pub(super) fn limit(self, new: Limit, old: Limit) -> bool {
+        match (new, old) {
+            (Some(new), Some(old)) => self.number(new, old),
+            (Some(_), None) => self != Stricter::Unknown,
+            (None, _) => false,
+        }
+    }
+
+    /// Whether `new` is stricter than `old`.
+    pub(super) fn number(self, new: u64, old: u64) -> bool {
+        match self {
+            Stricter::Less => new < old,
+            Stricter::More => new > old,
+            Stricter::Unknown => false,
+        }
+    }
+
+    /// Whether `new` is stricter than `old`.
+    pub(super) fn flag(self, new: bool, old: bool) -> bool {
+        self.number(u64::from(new), u64::from(old))
+    }
 }
 
 /// The word for a value.

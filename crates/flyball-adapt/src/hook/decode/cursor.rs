@@ -40,7 +40,8 @@ pub(super) fn read<'a>(event: &str, body: &Body<'a>) -> Result<Told<'a>, &'stati
         session: body.text("conversation_id").or_else(|| body.text("session_id")).ok_or("conversation_id")?,
         agent: None,
         parent: None,
-        cwd: body.text("cwd").or(folder),
+        // The root of the workspace, not the folder that the agent moved to.
+        cwd: folder.or_else(|| body.text("cwd")),
         stamp: None,
         what,
     })

@@ -1,5 +1,6 @@
 //! From what a host has told to what it is answered: policy and store of the agent's folder, one submission, a reply.
 
+use super::root::SessionPlace;
 use crate::args::AnswerArgs;
 use crate::clock;
 use crate::commands::tell;
@@ -11,7 +12,6 @@ use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, 
 use flyball_journal::{Address, Door, Incoming, Record, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// The most that is read from stdin.
@@ -69,7 +69,6 @@ pub(super) fn work(
             change(known);
         }
     };
-    let here = std::env::current_dir().unwrap_or_default();
     let call = input().and_then(|input| {
         decode(host, args.event.as_deref(), &input).map_err(|garbled| {
             note(&|known| known.moment = garbled.moment);
@@ -82,9 +81,9 @@ pub(super) fn work(
         }
         call
     });
-    let folder = match &call {
-        Ok(call) => call.cwd.as_deref().map(PathBuf::from).filter(|cwd| cwd.is_absolute()).unwrap_or(here),
-        Err(_) => here,
+    let place = match &call {
+        Ok(call) => SessionPlace::of(call),
+        Err(_) => SessionPlace::unknown(host),
     };
     if let Ok(call) = &call {
         let guess = call.tool.as_ref().map(|tool| effect_of(&tool.name, &tool.args));
@@ -93,7 +92,8 @@ pub(super) fn work(
             (known.moment, known.effect, known.origin) = (call.moment, guess, call.origin);
         });
     }
-    let source = load::source_from(&folder, &args.policy, Preset::Agent).map_err(|failure| told(&failure));
+    let source =
+        load::source_of_hook(&place.root, &args.policy, Preset::Agent).map_err(|failure| told(&failure));
     if let Ok(source) = &source {
         let policy = source.base();
         let tool = call.as_ref().ok().and_then(|call| call.tool.as_ref());
@@ -110,12 +110,38 @@ pub(super) fn work(
         let reply = Reply { say: Say::Allow, feedback: String::new(), notice: Some(notice) };
         return Ok((reply, None));
     }
-    let address = store::of_agent(args.store.as_deref(), &folder).map_err(|failure| told(&failure))?;
+    let address = store::of_agent(args.store.as_deref(), &place.root).map_err(|failure| told(&failure))?;
+    let address = place.store(address);
+    if address == Address::Memory {
+        let what = "a hook cannot use a store in memory, because each call would start from nothing";
+        return Err(format!("{what}; name one that stays: --store sqlite:PATH (hook_store)"));
+    }
     let store = shown(args, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
+    place.remember(&address);
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
-    let reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
+    let untrusted = untrusted_notice(&call, &recorder).map_err(|failure| told(&failure))?;
+    let mut reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
+    if let Some(untrusted) = untrusted {
+        reply.notice =
+            Some(reply.notice.map_or_else(|| untrusted.clone(), |notice| format!("{notice} {untrusted}")));
+    }
     Ok((reply, Some(recorder)))
+}
+
+/// On the first call of a session: which values of the project are ignored, because it may only tighten.
+fn untrusted_notice(call: &Call, recorder: &Recorder) -> Result<Option<String>, Failure> {
+    let ignored = recorder.source().ignored();
+    let Some(first) = ignored.first() else { return Ok(None) };
+    if recorder.journal().load(&call.session)?.is_some() {
+        return Ok(None);
+    }
+    let more = match ignored.len() {
+        1 => String::new(),
+        many => format!(" ({} more)", many - 1),
+    };
+    let text = format!("Flyball: {}: {}{more}. {}", first.written.origin, first.what(), first.help());
+    Ok(Some(crate::words::line(&text, 600)))
 }
 
 /// What the host wrote, up to a bound.

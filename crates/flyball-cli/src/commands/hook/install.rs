@@ -6,10 +6,11 @@ use crate::args::{Install, PolicyArgs};
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::person;
+use crate::trust;
 use flyball::Preset;
 use flyball::policy::OnError;
 use flyball_adapt::hook::Host;
-use flyball_adapt::hook::settings::{self, Broken, Kind};
+use flyball_adapt::hook::settings::{self, Broken, Kind, Ready};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -55,8 +56,23 @@ pub(super) fn install(host: Host, args: &Install) -> Result<Exit, Failure> {
             "Codex asks you once whether to trust the new hooks: start it, and look at /hooks.".to_owned(),
         );
     }
+    if !args.dry_run {
+        trust_lines(&setting)?;
+    }
     let next = format!("flyball hook {} test {}", host.as_str(), setting.flag());
     tell(&setting, args, changed, lines, &next)
+}
+
+/// The command lines that a person installs are theirs: their flags may also loosen the policy.
+fn trust_lines(setting: &Setting) -> Result<(), Failure> {
+    let (host, path) = (setting.host, setting.main());
+    if person::speaks_at_all().is_err() {
+        return Ok(());
+    }
+    let Some(text) = files::read(path)? else { return Ok(()) };
+    let ready = settings::armed(host, &text, host.shell()).map_err(|broken| Failure::from((path, broken)))?;
+    let Ready::Yes(handlers) = ready else { return Ok(()) };
+    trust::trust_commands((!setting.user).then_some(setting.folder.as_path()), &handlers)
 }
 
 /// `uninstall`.

@@ -4,6 +4,7 @@ mod answer;
 mod decide;
 mod files;
 mod install;
+mod root;
 mod setting;
 mod test;
 

@@ -120,7 +120,8 @@ fn probe(setting: &Setting) -> Result<Installed, Failure> {
         return Ok(Installed::Broken(why));
     }
     let store = Scratch::new()?;
-    let session = format!("flyball-test-{}", std::process::id());
+    // The place of a session is remembered, so each test has a session of its own.
+    let session = format!("flyball-test-{}", store.mark());
     let mut last = Understood::GoesOn;
     let steps = known_bad(host, &session, &setting.folder.to_string_lossy());
     let calls =
@@ -177,7 +178,7 @@ fn answer(host: Host, handler: &Handler, step: &Step, folder: &Path, store: &str
             command
         }
     };
-    for name in project_variables(host) {
+    for name in host.root_variables() {
         command.env(name, folder);
     }
     command.envs(handler.env.iter().map(|(key, value)| (key, value)));
@@ -185,16 +186,6 @@ fn answer(host: Host, handler: &Handler, step: &Step, folder: &Path, store: &str
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("the command cannot be started: {error}"))?;
     wait(child, step.input.to_string())
-}
-
-/// The variables in which a host tells its hooks where the project is.
-const fn project_variables(host: Host) -> &'static [&'static str] {
-    match host {
-        Host::ClaudeCode => &["CLAUDE_PROJECT_DIR"],
-        Host::Gemini => &["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"],
-        Host::Cursor => &["CURSOR_PROJECT_DIR"],
-        _ => &[],
-    }
 }
 
 /// Waits as long as a host would.
@@ -230,6 +221,10 @@ impl Scratch {
         let folder = std::env::temp_dir().join(format!("flyball-hook-test-{mark:016x}"));
         std::fs::create_dir_all(&folder)?;
         Ok(Scratch(folder))
+    }
+
+    fn mark(&self) -> String {
+        self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     fn url(&self) -> String {

@@ -17,12 +17,13 @@ use crate::clock;
 use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::load;
+use crate::person;
 use crate::store;
 use crate::workflow;
 use ending::Ending;
 use flyball::PolicySource;
 use flyball::policy::JournalPolicy;
-use flyball_journal::{Address, Desk, Recorder, RecorderOptions, Which};
+use flyball_journal::{Address, Desk, PolicyChanges, Recorder, RecorderOptions, Which};
 use flyball_run::engine::{Book, CutOff, End, Run, Surroundings};
 use flyball_run::process::Cancel;
 use flyball_run::workflow::Plan;
@@ -151,7 +152,11 @@ pub(crate) fn go_on(
 fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -> Result<Exit, Failure> {
     let files = address.run_folder(&order.session)?;
     let source = source(&plan, order.policy)?;
-    let recorder = Recorder::new(Arc::clone(&desk), source.clone(), RecorderOptions::default());
+    // A person who starts or resumes a run wants the policy that it is started with.
+    let accepts = person::speaks(&order.session).is_ok();
+    let policy_changes = if accepts { PolicyChanges::Accept } else { PolicyChanges::TightenOnly };
+    let options = RecorderOptions { policy_changes, ..RecorderOptions::default() };
+    let recorder = Recorder::new(Arc::clone(&desk), source.clone(), options);
     let deliveries = Deliveries::start(&recorder);
     let book = Arc::new(Book::kept(recorder, clock())?);
     let exit = walk(order, plan, (book, source), &files, Some(desk));
@@ -241,6 +246,7 @@ fn plan(file: &Path) -> Result<Plan, Failure> {
 fn source(plan: &Plan, args: &PolicyArgs) -> Result<PolicySource, Failure> {
     let (layers, preset) = load::layers_of_run(plan.policy.as_ref(), args)?;
     let source = PolicySource::new(layers, preset)?;
+    load::report(source.ignored());
     // A run is taken up again from its events: they are kept whole.
     let journal = JournalPolicy { payload: None, ..source.base().journal.clone() };
     Ok(source.with_journal(&journal))

@@ -56,6 +56,9 @@ fn may_be_told(event: &Event, waits: bool) -> Result<(), Failure> {
         Kind::HumanReleased { .. } => "a person releases with `flyball release SESSION --why TEXT`",
         Kind::HumanStopped { .. } => "a person stops with `flyball stop SESSION --why TEXT`",
         Kind::ConfirmationAnswered { .. } => "a person answers with `flyball approve`, `deny` or `send`",
+        Kind::PolicyChanged { .. } => {
+            "a person accepts a policy with `flyball policy accept SESSION --why TEXT`"
+        }
         Kind::UserMessage { .. } | Kind::PersonMessage { .. } => {
             "a person speaks with `flyball send SESSION TEXT`"
         }

@@ -1,0 +1,203 @@
+//! Layers that may only tighten, value by value.
+
+use super::*;
+use crate::policy::{Layer, resolve};
+use crate::{PolicySource, RulesVersion};
+use serde_json::json;
+
+fn project(tree: Value) -> Layer {
+    Layer::from_value(Origin::File { name: "flyball.yaml".to_owned() }, tree).tighten_only()
+}
+
+fn trusted(tree: Value) -> Layer {
+    Layer::from_value(Origin::File { name: "user.yaml".to_owned() }, tree)
+}
+
+fn ignored(layers: &[Layer]) -> Vec<String> {
+    resolve(layers, Preset::Agent).unwrap().ignored.into_iter().map(|ignored| ignored.path).collect()
+}
+
+#[test]
+fn loosening_values_of_a_project_are_ignored_and_reported() {
+    let cases = [
+        (json!({"preset": "off"}), "preset"),
+        (json!({"preset": "observe"}), "preset"),
+        (json!({"preset": false}), "preset"),
+        (json!({"guards": {"repetition": "off"}}), "guards.repetition.mode"),
+        (json!({"guards": {"repetition": {"mode": "block"}}}), "guards.repetition.mode"),
+        (json!({"guards": {"repetition": {"limit": 6}}}), "guards.repetition.limit"),
+        (json!({"guards": {"repetition": {"limit": "off"}}}), "guards.repetition.limit"),
+        (json!({"guards": {"repetition": {"result_aware": false}}}), "guards.repetition.result_aware"),
+        (json!({"guards": {"cycle": {"calls": {"max_period": 3}}}}), "guards.cycle.calls.max_period"),
+        (json!({"guards": {"gate": {"backpressure": false}}}), "guards.gate.backpressure"),
+        (json!({"guards": {"retry": {"cooldown": "1s"}}}), "guards.retry.cooldown"),
+        (json!({"guards": {"confirmation": {"texts": {"yes": "x"}}}}), "guards.confirmation.texts.yes"),
+        (json!({"budgets": {"session": {"runtime": "5h"}}}), "budgets.session.runtime"),
+        (json!({"budgets": {"mode": "observe"}}), "budgets.mode"),
+        (json!({"tools": {"bash": {"effect": "read"}}}), "tools.bash.effect"),
+        (json!({"tools": {"bash": {"repetition": "off"}}}), "tools.bash.repetition.mode"),
+        (json!({"nodes": {"a": {"allow_cycles": true}}}), "nodes.a.allow_cycles"),
+        (json!({"edges": {"a->b": {"repetition": {"limit": 9}}}}), "edges.a->b.repetition.limit"),
+        (json!({"releases": {"ceiling": 100}}), "releases.ceiling"),
+        (json!({"labels": {"prefix": "x-"}}), "labels.prefix"),
+        (json!({"escalate": false}), "escalate"),
+        (json!({"on_error": "allow"}), "on_error"),
+        (json!({"on_stall": "pause"}), "on_stall"),
+        (json!({"rules_version": 1}), "rules_version"),
+        (json!({"journal": {"redact": false}}), "journal.redact"),
+        (json!({"journal": {"patterns": [".*"]}}), "journal.patterns"),
+        (json!({"journal": {"deliver": [{"effects": ["*"], "command": ["./x"]}]}}), "journal.deliver"),
+        (json!({"journal": {"retention": "1s"}}), "journal.retention"),
+        (json!({"loop_prevention": {"enabled": false}}), "guards.visits.mode"),
+        (json!({"resilience": {"max_consecutive_repetitions": 500}}), "guards.repetition.limit"),
+    ];
+    let plain = resolve(&[], Preset::Agent).unwrap();
+    for (tree, path) in cases {
+        let resolved = resolve(&[project(tree.clone())], Preset::Agent).unwrap();
+        let found: Vec<&str> = resolved.ignored.iter().map(|ignored| ignored.path.as_str()).collect();
+        assert!(found.contains(&path), "{tree}: {found:?}");
+        assert_eq!(resolved.policy.digest, plain.policy.digest, "{tree}");
+        assert_eq!(
+            (&resolved.policy.journal, resolved.policy.on_error),
+            (&plain.policy.journal, plain.policy.on_error)
+        );
+        assert!(
+            resolved
+                .warnings
+                .iter()
+                .any(|warning| warning.code == Ignored::CODE && warning.help.contains("flyball trust"))
+        );
+        // The same file does apply once it is trusted.
+        let full = resolve(&[trusted(tree.clone())], Preset::Agent).unwrap();
+        assert!(full.ignored.is_empty() && full.policy != plain.policy, "{tree}");
+    }
+}
+
+#[test]
+fn no_value_of_the_presets_off_and_observe_loosens() {
+    let plain = resolve(&[], Preset::Agent).unwrap();
+    for preset in [Preset::Off, Preset::Observe] {
+        let tree = resolve(&[], preset).unwrap().effective;
+        let resolved = resolve(&[project(tree)], Preset::Agent).unwrap();
+        assert_eq!(compare(&plain, &resolved).1, [] as [String; 0], "{preset:?}");
+        assert_eq!(resolved.policy.guards.repetition, plain.policy.guards.repetition);
+        assert_eq!(
+            (resolved.policy.on_error, &resolved.policy.journal),
+            (plain.policy.on_error, &plain.policy.journal)
+        );
+    }
+}
+
+#[test]
+fn stricter_values_of_a_project_apply() {
+    let tree = json!({
+        "guards": {"repetition": {"limit": 2, "mode": "halt"}, "visits": {"limit": 3}},
+        "budgets": {"session": {"turns": 5, "cost_usd": 1}},
+        "on_error": "block", "releases": {"ceiling": 1}, "notify": true,
+        "tools": {"bash": {"repetition": {"limit": 1}}},
+        "rules": [{"name": "no-prod", "when": "event.tool == 'deploy'", "decision": "block"}],
+    });
+    let resolved = resolve(&[project(tree.clone())], Preset::Agent).unwrap();
+    assert_eq!(resolved.ignored, []);
+    assert_eq!(resolved.policy, resolve(&[trusted(tree)], Preset::Agent).unwrap().policy);
+}
+
+#[test]
+fn a_stricter_preset_tightens_and_the_preset_itself_stays() {
+    let resolved = resolve(&[project(json!({"preset": "strict"}))], Preset::Agent).unwrap();
+    let strict = Policy::preset(Preset::Strict);
+    assert_eq!(resolved.ignored, []);
+    assert_eq!(resolved.policy.preset, Preset::Agent);
+    assert_eq!(resolved.policy.guards.repetition, strict.guards.repetition);
+    assert_eq!(resolved.policy.budgets.session, strict.budgets.session);
+}
+
+#[test]
+fn rules_of_a_project_are_added_but_replace_none() {
+    let own = json!({"rules": [{"name": "a", "when": "event.tool == 'x'", "decision": "halt"}]});
+    let theirs = json!({"rules": [
+        {"name": "a", "when": "false", "decision": "observe"},
+        {"name": "b", "when": "event.tool == 'y'", "decision": "block"},
+    ]});
+    // Whatever the order of the layers.
+    for layers in
+        [[trusted(own.clone()), project(theirs.clone())], [project(theirs.clone()), trusted(own.clone())]]
+    {
+        let resolved = resolve(&layers, Preset::Agent).unwrap();
+        let rules: Vec<_> = resolved.policy.rules.iter().map(|rule| (rule.name(), rule.when())).collect();
+        assert_eq!(rules, [("a", "event.tool == 'x'"), ("b", "event.tool == 'y'")]);
+        assert_eq!(ignored(&layers), ["rules.a"]);
+    }
+}
+
+#[test]
+fn a_value_for_one_tool_never_undoes_a_stricter_value_for_all() {
+    let tool = project(json!({"tools": {"bash": {"repetition": {"limit": 4}}}}));
+    let caller = Layer::from_value(Origin::CommandLine, json!({"guards": {"repetition": {"limit": 2}}}));
+    let resolved = resolve(&[tool.clone(), caller], Preset::Agent).unwrap();
+    assert_eq!(resolved.policy.guards_for_tool("bash").repetition.limit, Some(2));
+    assert_eq!(resolved.ignored.len(), 1);
+    // Naming a tool would take its calls out of the limits of a node.
+    let nodes = trusted(json!({"nodes": {"deploy": {"repetition": {"limit": 1}}}}));
+    assert_eq!(ignored(&[nodes, tool]), ["tools.bash"]);
+}
+
+#[test]
+fn the_callers_own_values_outrank_a_project() {
+    let file = project(json!({"guards": {"repetition": {"limit": 3}}}));
+    let caller = Layer::from_value(Origin::CommandLine, json!({"guards": {"repetition": {"limit": 10}}}));
+    let resolved = resolve(&[file, caller], Preset::Agent).unwrap();
+    assert_eq!(resolved.policy.guards.repetition.limit, Some(10));
+}
+
+#[test]
+fn a_stored_source_remembers_what_may_only_tighten() {
+    let tree = json!({"preset": "off", "guards": {"repetition": {"limit": 2}},
+        "rules": [{"name": "r", "when": "event.tool == 'x'"}]});
+    let source = PolicySource::new(vec![project(tree)], Preset::Agent).unwrap();
+    let back = PolicySource::from_json(&source.to_json()).unwrap();
+    assert_eq!(back.base(), source.base());
+    assert_eq!(back.to_json(), source.to_json());
+    assert_eq!(back.base().guards.repetition.limit, Some(2));
+    // What is ignored is not kept, so a reader that knows nothing of trust decides the same.
+    let unaware =
+        source.to_json().replace(r#","tightens":"project""#, "").replace(r#""tightens":"project","#, "");
+    assert!(!unaware.contains("tightens") && !unaware.contains(r#""preset":"off""#), "{unaware}");
+    assert_eq!(PolicySource::from_json(&unaware).unwrap().base(), source.base());
+}
+
+#[test]
+fn a_newer_policy_tightens_at_once_and_loosens_only_by_a_person() {
+    let old = PolicySource::new(
+        vec![trusted(
+            json!({"guards": {"repetition": {"limit": 4}}, "tools": {"x": {"repetition": {"limit": 1}}}}),
+        )],
+        Preset::Agent,
+    )
+    .unwrap();
+    let newer = PolicySource::new(
+        vec![trusted(json!({"guards": {"repetition": {"limit": 9}, "recurrence": {"limit": 3}}}))],
+        Preset::Agent,
+    )
+    .unwrap();
+    let change = old.tightened_by(&newer, ["a", "b"]).unwrap();
+    let policy = change.source.base();
+    assert_eq!(policy.guards.repetition.limit, Some(4));
+    assert_eq!(policy.guards.recurrence.limit, Some(3));
+    assert_eq!(policy.guards_for_tool("x").repetition.limit, Some(1));
+    assert_eq!(change.waiting, ["guards.repetition.limit", "tools.x.repetition.limit"]);
+    assert!(change.source.was_compared_with("a") && change.source.was_compared_with("b"));
+    let back = PolicySource::from_json(&change.source.to_json()).unwrap();
+    assert_eq!((back.to_json(), back.base()), (change.source.to_json(), policy));
+    assert_eq!(back.base().rules_version, RulesVersion::LATEST);
+    // What became stricter holds for sessions that bring a policy of their own too.
+    let inline = back.with(&json!({"guards": {"recurrence": {"limit": 50}}})).unwrap();
+    assert_eq!(inline.policy.guards.recurrence.limit, Some(3));
+    // A third policy: one layer of changes, whatever their number.
+    let third =
+        PolicySource::new(vec![trusted(json!({"guards": {"recurrence": {"limit": 2}}}))], Preset::Agent)
+            .unwrap();
+    let again = back.tightened_by(&third, ["b", "c"]).unwrap();
+    assert_eq!(again.source.base().guards.recurrence.limit, Some(2));
+    assert_eq!(again.source.to_json().matches("tightens").count(), 1);
+}
