@@ -106,7 +106,12 @@ pub(super) fn work(
     let store = shown(args, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
+    let ends = call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended"));
     let reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
+    if ends {
+        // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+        let _ = recorder.journal().checkpoint();
+    }
     Ok((reply, Some(recorder)))
 }
 
