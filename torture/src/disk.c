@@ -39,6 +39,7 @@ static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
 static int (*real_unlink)(const char *);
 static int (*real_rename)(const char *, const char *);
+static int (*real_linkat)(int, const char *, int, const char *, int);
 
 static int ends(const char *text, const char *with) {
     size_t length = strlen(text), end = strlen(with);
@@ -84,6 +85,7 @@ __attribute__((constructor)) static void begin(void) {
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
     real_unlink = dlsym(RTLD_NEXT, "unlink");
     real_rename = dlsym(RTLD_NEXT, "rename");
+    real_linkat = dlsym(RTLD_NEXT, "linkat");
     const char *text = getenv("TORTURE_KILL");
     if (text) sscanf(text, "%15[^:]:%ld", kill_kind, &kill_at);
     text = getenv("TORTURE_FAULT");
@@ -216,6 +218,18 @@ int unlink(const char *path) {
 
 int rename(const char *from, const char *to) {
     int done = real_rename(from, to);
+    const char *old = name_of(from), *new = name_of(to);
+    if (done == 0 && old && new) {
+        pthread_mutex_lock(&lock);
+        note('R', old, 0, new, strlen(new));
+        pthread_mutex_unlock(&lock);
+    }
+    return done;
+}
+
+/* A new store gets its name with a hard link, and its temporary name is removed: a rename that never overwrites. */
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    int done = real_linkat(from_folder, from, to_folder, to, flags);
     const char *old = name_of(from), *new = name_of(to);
     if (done == 0 && old && new) {
         pthread_mutex_lock(&lock);

@@ -17,6 +17,7 @@ mod standalone;
 mod test;
 mod tools;
 mod torture;
+mod upgrade;
 
 use run::say;
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ const HELP: &str = "\
 usage: cargo xtask TASK
 
   test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
-                    --long: 100,000 random histories for the tests of determinism
+                    --long: 100,000 random histories for the tests of determinism, and an older version on one
+                    store with this one
   static            the command linked statically, in target/static/release: it needs no library and starts faster
   bench             instructions per pair of events, counted by callgrind
   bench costs [--beside PROGRAM]

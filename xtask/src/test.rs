@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say, target};
-use crate::{browser, fuzz, outside, postgres, standalone, tools, torture};
+use crate::{browser, fuzz, outside, postgres, standalone, tools, torture, upgrade};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -76,6 +76,15 @@ fn all(long: bool) -> Tally {
             cargo(&["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "serve"]);
         command.args(["attacks::a_plan_that_is_exchanged"]).env("FLYBALL_RACES", LONG_RACES);
         tally.tests("long races", run_command(command));
+        match upgrade::program() {
+            Ok(before) => {
+                let mut command =
+                    cargo(&["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "cli"]);
+                command.args(["upgrade::"]).env("FLYBALL_BEFORE", before);
+                tally.tests("two versions on one store", run_command(command));
+            }
+            Err(why) => tally.skip(format!("two versions on one store: {why}")),
+        }
     }
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),

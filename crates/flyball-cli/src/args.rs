@@ -11,8 +11,8 @@ mod trust;
 
 pub(crate) use audit::Audit;
 pub(crate) use desk::{
-    Activity, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Prune, Release, Reply, Send, Status, Step,
-    Stop, StoreArgs, Top, Who,
+    Activity, Backup, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Prune, Release, Reply, Restore, Send,
+    Status, Step, Stop, StoreArgs, Top, Who,
 };
 
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
@@ -91,6 +91,10 @@ pub(crate) enum Command {
     Unlabel(Stop),
     /// Take away what is old: sessions that have ended, and events that are no longer needed. No counter is reset.
     Prune(Prune),
+    /// Write a consistent copy of the store to a file, while it is in use.
+    Backup(Backup),
+    /// Replace the store with a backup; the old store is kept beside it.
+    Restore(Restore),
     /// Prove that the set-up works: versions, store, permissions, a round trip through other processes, clock.
     Doctor(Doctor),
     /// One half of the doctor's round trip.

@@ -68,6 +68,8 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Send(args) => commands::answer::send(&args),
         Command::Unlabel(args) => commands::answer::unlabel(&args),
         Command::Prune(args) => commands::prune::run(&args),
+        Command::Backup(args) => commands::backup::run(&args),
+        Command::Restore(args) => commands::restore::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::DoctorStep(args) => commands::doctor::step(&args),
         Command::Activity(args) => commands::activity::run(&args),

@@ -23,7 +23,8 @@ const SUGGESTED: usize = 3;
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Failure::new(error.trouble.as_str(), "", error.what, error.trouble.advice())
+        let help = error.advice().to_owned();
+        Failure::new(error.trouble.as_str(), "", error.what, help)
     }
 }
 
@@ -89,6 +90,7 @@ pub(crate) fn existing(address: &Address) -> Result<Arc<dyn Desk>, Failure> {
     if address.exists() {
         return Ok(address.open_existing()?);
     }
+    address.check_removed()?;
     let (what, advice) = match address {
         Address::File(path) | Address::Project(path) => {
             let own = matches!(address, Address::Project(_));
@@ -122,6 +124,7 @@ pub(crate) fn for_name(args: &StoreArgs, name: &Path) -> Result<Arc<dyn Desk>, F
     let file = ["jsonl", "json", "yaml", "yml", "toml"].contains(&ending);
     let shown = name.display().to_string();
     if !address.exists() {
+        address.check_removed()?;
         let what = "there is no such file, and no store with a session of this name";
         return Err(Failure::new(
             "cannot_read",

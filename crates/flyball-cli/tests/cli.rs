@@ -6,6 +6,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "cli/backup.rs"]
+mod backup;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
 #[path = "cli/bad_store.rs"]
@@ -18,6 +20,8 @@ mod commands;
 mod counts;
 #[path = "cli/formats.rs"]
 mod formats;
+#[path = "cli/identity.rs"]
+mod identity;
 #[path = "cli/kit.rs"]
 mod kit;
 #[path = "cli/operators.rs"]
@@ -40,3 +44,5 @@ mod terminal;
 mod top;
 #[path = "cli/trust.rs"]
 mod trust;
+#[path = "cli/upgrade.rs"]
+mod upgrade;

@@ -2,6 +2,7 @@
 
 use crate::error::{StoreError, Trouble};
 use crate::journal::{Desk, Result};
+use crate::marks::{Marks, Place};
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::sqlite::{Sqlite, SqliteOptions};
@@ -87,12 +88,10 @@ impl Address {
 
     fn open_with(&self, existing: bool) -> Result<Arc<dyn Desk>> {
         match self {
-            Address::File(path) => {
-                let options = SqliteOptions { existing, ..SqliteOptions::default() };
-                Ok(Arc::new(Sqlite::open(path, options)?))
-            }
-            Address::Project(path) => {
-                let options = SqliteOptions { make_folder: true, existing, ..SqliteOptions::default() };
+            Address::File(path) | Address::Project(path) => {
+                let make_folder = matches!(self, Address::Project(_));
+                let marks = Marks::of_user();
+                let options = SqliteOptions { make_folder, existing, marks, ..SqliteOptions::default() };
                 Ok(Arc::new(Sqlite::open(path, options)?))
             }
             Address::Server(url) => Ok(Arc::new(Postgres::open(url)?)),
@@ -119,6 +118,39 @@ impl Address {
     pub fn run_folder_name(session: &str) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+    }
+
+    fn mark(&self) -> Option<Place> {
+        match self {
+            Address::File(path) | Address::Project(path) => {
+                Marks::of_user()?.of(path, matches!(self, Address::Project(_)))
+            }
+            Address::Server(_) | Address::Memory => None,
+        }
+    }
+
+    /// Whether this user's mark says that there was a store that governed something, and there is none now.
+    ///
+    /// # Errors
+    /// If so.
+    pub fn check_removed(&self) -> Result<()> {
+        match self.mark().and_then(|place| place.read().map(|mark| (place, mark))) {
+            Some((place, mark)) if !self.exists() => {
+                place.check_absent(&mark, "the store that was here is gone")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A person accepts the store that is there now, or that there is none: this user's mark is removed.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn accept(&self) -> Result<()> {
+        let Some(place) = self.mark() else { return Ok(()) };
+        place
+            .forget()
+            .map_err(|error| StoreError::new(Trouble::Io, format!("{}: {error}", place.file().display())))
     }
 
     /// Whether there is something to open, for commands that only look.

@@ -32,6 +32,8 @@ pub enum Trouble {
     Unknown,
     /// Another worker has taken the session over.
     LeaseLost,
+    /// The files of the store were deleted, replaced, truncated or rolled back.
+    Replaced,
 }
 
 impl Trouble {
@@ -52,6 +54,7 @@ impl Trouble {
             Trouble::Io => "store_io",
             Trouble::Unknown => "store_unknown_outcome",
             Trouble::LeaseLost => "lease_lost",
+            Trouble::Replaced => "store_replaced",
         }
     }
 
@@ -74,6 +77,9 @@ impl Trouble {
             Trouble::Io => "check the disk, then send the event again with the same id",
             Trouble::Unknown => "send the event again with the same id: it will not be counted twice",
             Trouble::LeaseLost => "stop working on this session; load it again before you go on",
+            Trouble::Replaced => {
+                "put the files back or run `flyball restore FILE`, then restart the processes that use the store"
+            }
         }
     }
 }
@@ -87,13 +93,29 @@ pub struct StoreError {
     pub what: String,
     /// Whether the write may have happened all the same.
     pub unsure: bool,
+    /// What to do, if this case needs other steps than the kind of trouble in general.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
 }
 
 impl StoreError {
     /// Makes an error.
     #[must_use]
     pub fn new(trouble: Trouble, what: impl Into<String>) -> Self {
-        StoreError { trouble, what: what.into(), unsure: false }
+        StoreError { trouble, what: what.into(), unsure: false, help: None }
+    }
+
+    /// The same error with its own help text.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// What to do about it: the help text of this error, or that of its kind.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        self.help.as_deref().unwrap_or(self.trouble.advice())
     }
 
     /// The same, for a write that may have happened all the same.

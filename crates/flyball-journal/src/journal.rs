@@ -3,10 +3,12 @@
 //! An engine stores what it is given and refuses what is stale; it decides nothing. Every engine passes the same
 //! conformance suite (`tests/conformance.rs`).
 
-use crate::error::StoreError;
+use crate::error::{StoreError, Trouble};
 use crate::record::{Change, Head, Loaded, Record};
 use crate::shelf::Shelf;
+use crate::store_info::{Backup, StoreIdentity};
 use flyball::{Status, Verdict};
+use std::path::Path;
 
 /// What an engine answers.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -346,6 +348,15 @@ pub trait Journal: Send + Sync {
     fn harden(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Brings everything into the main file of the store, in engines that have one: a plain copy of it is a backup then.
+    /// For a process that ends; others may go on using the store.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Which sessions are asked for.
@@ -470,4 +481,24 @@ pub trait Desk: Journal + Shelf {
     /// # Errors
     /// If it cannot be asked.
     fn engine(&self) -> Result<String>;
+
+    /// What tells this store from others; `None` for engines that do not live in a file. Brings the mark up to date.
+    ///
+    /// # Errors
+    /// If the store is not the one that was opened.
+    fn identity(&self) -> Result<Option<StoreIdentity>> {
+        Ok(None)
+    }
+
+    /// Writes a consistent copy of the store to a file, while others go on writing to the store, and verifies it. A file
+    /// that is there already is replaced only with `replace`.
+    ///
+    /// # Errors
+    /// If it cannot be written, or this engine has other tools for it.
+    fn backup(&self, to: &Path, replace: bool) -> Result<Backup> {
+        let _ = (to, replace);
+        let what = format!("{}: this store has no file to copy", self.address());
+        let help = "for PostgreSQL use its own tools: `pg_dump --format=custom --file=FILE DATABASE` and `pg_restore`";
+        Err(StoreError::new(Trouble::BadAddress, what).with_help(help))
+    }
 }

@@ -10,6 +10,7 @@ mod incoming;
 mod journal;
 mod line;
 mod lookup;
+mod marks;
 mod memory;
 mod payload;
 mod postgres;
@@ -19,6 +20,7 @@ mod recorder;
 mod redact;
 mod shelf;
 mod sqlite;
+mod store_info;
 
 pub use address::Address;
 pub use claims::Claims;
@@ -30,6 +32,7 @@ pub use journal::{
     Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
 pub use line::{Committers, Line, LineOptions, Turned};
+pub use marks::{Mark, Marks};
 pub use memory::Memory;
 pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
@@ -38,4 +41,5 @@ pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowCh
 pub use recorder::{Answer, PolicyChanges, Recorder, RecorderOptions, Refusal};
 pub use redact::Redactor;
 pub use shelf::{If, Note, Shelf};
-pub use sqlite::{Sqlite, SqliteOptions, Sync};
+pub use sqlite::{Restored, Sqlite, SqliteOptions, Sync, restore};
+pub use store_info::{Backup, StoreIdentity};

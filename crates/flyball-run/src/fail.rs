@@ -48,7 +48,7 @@ impl From<flyball::Error> for Failure {
 
 impl From<flyball_journal::StoreError> for Failure {
     fn from(error: flyball_journal::StoreError) -> Self {
-        let advice = error.trouble.advice();
+        let advice = error.advice().to_owned();
         Failure::new(error.trouble.as_str(), error.what, advice)
     }
 }

@@ -107,12 +107,13 @@ impl From<flyball::Error> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let status = match error.trouble {
-            Trouble::Busy | Trouble::Unreachable | Trouble::LeaseLost | Trouble::Full => {
+            Trouble::Busy | Trouble::Unreachable | Trouble::LeaseLost | Trouble::Full | Trouble::Replaced => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Problem::new(status, error.trouble.as_str(), error.what, error.trouble.advice())
+        let help = error.advice().to_owned();
+        Problem::new(status, error.trouble.as_str(), error.what, help)
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Trouble {
 
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
-        let advice = error.trouble.advice().to_owned();
+        let advice = error.advice().to_owned();
         Trouble { code: error.trouble.as_str().to_owned(), what: error.what, advice }
     }
 }

@@ -211,10 +211,37 @@ pub(crate) struct Prune {
     pub(crate) json: bool,
 }
 
+/// `flyball backup`.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The file to write.
+    pub(crate) file: std::path::PathBuf,
+    /// Replace the file if it is there already.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `flyball restore`.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The backup to restore.
+    pub(crate) file: std::path::PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `flyball doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// What stands guard now is as it should be: forget what stood there before.
+    /// Accept hooks, policies and the store as they are now, and forget what was there before.
     #[arg(long)]
     pub(crate) accept: bool,
     #[command(flatten)]

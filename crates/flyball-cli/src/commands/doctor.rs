@@ -63,7 +63,14 @@ impl Finding {
 pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     let mut found =
         vec![Finding::ok("flyball", format!("version {}", env!("CARGO_PKG_VERSION"))), policy(args)];
-    match store::address(&args.who.store) {
+    let address = store::address(&args.who.store);
+    if args.accept {
+        person::speaks_at_all()?;
+        if let Ok(address) = &address {
+            address.accept()?;
+        }
+    }
+    match address {
         Ok(address) => the_store(&address, &mut found),
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
@@ -100,7 +107,6 @@ fn posts(args: &Doctor) -> Result<Vec<Finding>, Failure> {
     let Ok(desk) = desk else { return Ok(Vec::new()) };
     let lookout = Lookout::glance(desk, vec![std::env::current_dir()?]);
     if args.accept {
-        person::speaks_at_all()?;
         lookout.accept()?;
     }
     let found = lookout.look().into_iter().map(|post| {
@@ -158,6 +164,7 @@ fn the_store(address: &Address, found: &mut Vec<Finding>) {
     found.push(Finding::ok("store", desk.address()));
     found.push(told("engine", engine(desk)));
     found.extend(place::check(address));
+    found.extend(identity(desk).transpose().map(|outcome| told("identity", outcome)));
     found.push(trip::round(address));
     found.push(told("clock", time(desk)));
     found.push(told("times", future(desk)));
@@ -181,6 +188,23 @@ fn engine(desk: &dyn Desk) -> Result<Finding, Failure> {
         return Ok(Finding::wrong("engine", engine, "SQLite 3.51.3 or newer is needed: build Flyball again"));
     }
     Ok(Finding::ok("engine", engine))
+}
+
+/// Which store it is, and whether its loss would be noticed.
+fn identity(desk: &dyn Desk) -> Result<Option<Finding>, Failure> {
+    let Some(found) = desk.identity()? else { return Ok(None) };
+    let id = found.id.get(..8).unwrap_or(&found.id);
+    let what = match (found.mark, found.problem) {
+        (Some(mark), _) => {
+            let events = plural(mark.position, "event");
+            format!("store {id}; if it is removed or rolled back below {events}, that is noticed")
+        }
+        (None, Some(problem)) => {
+            format!("store {id}; warning: no high-water mark, its removal is not noticed: {problem}")
+        }
+        (None, None) => format!("store {id}"),
+    };
+    Ok(Some(Finding::ok("identity", what)))
 }
 
 /// Whether the store and this machine agree what time it is.

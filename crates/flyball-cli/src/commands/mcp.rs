@@ -51,6 +51,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     let program = args.server.first().map(|program| program.to_string_lossy().into_owned());
     let purpose = args.url.clone().or(program).unwrap_or_default();
     let guard = Guard::stand(recorder.journal(), "mcp", &door.clean(&purpose));
+    let desk = Arc::clone(recorder.journal());
     let setting = Setting {
         recorder,
         door,
@@ -92,6 +93,8 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }
+    // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+    let _ = desk.checkpoint();
     // The client reads the server's fate from our own.
     Ok(if ended_well { Exit::Done } else { Exit::Error })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod activity;
 pub(crate) mod answer;
 pub(crate) mod audit;
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -18,6 +19,7 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod prune;
 pub(crate) mod replay;
+pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     let purpose = format!("{here} -> {}", args.upstream);
     let guard = Guard::stand(recorder.journal(), "proxy", &door.clean(&purpose));
     let on_error = OnError::or_policy(args.on_error, recorder.policy());
+    let desk = Arc::clone(recorder.journal());
     let setting = Setting {
         store_flag: store_flag(args.store.store.as_deref()),
         recorder,
@@ -64,6 +65,8 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }
+    // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+    let _ = desk.checkpoint();
     Ok(Exit::Done)
 }
 

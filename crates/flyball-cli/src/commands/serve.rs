@@ -63,6 +63,7 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     let on = place.clone().or_else(|| socket.map(|path| path.display().to_string()));
     let guard = Guard::stand(recorder.journal(), "serve", &on.unwrap_or_default());
     let lookout = Lookout::new(Arc::clone(recorder.journal()), watched(args)?);
+    let desk = Arc::clone(recorder.journal());
     let setting = Setting {
         lookout: Some(Box::new(move || lookout.look())),
         recorder,
@@ -84,6 +85,8 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
     };
     flyball_serve::serve(setting, listen)?;
     drop(guard);
+    // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+    let _ = desk.checkpoint();
     Ok(Exit::Done)
 }
 

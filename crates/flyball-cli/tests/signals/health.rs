@@ -36,6 +36,46 @@ fn ready_means_that_the_store_takes_a_note_and_gives_it_back() {
     assert_eq!(server.ask("GET", "/healthz", None, None).0, 200);
 }
 
+#[test]
+fn a_server_whose_store_was_deleted_is_not_ready_and_refuses_events() {
+    for attack in ["database", "log", "everything"] {
+        let server = Server::start(&folder(&format!("deleted-{attack}")), &["--no-socket"]);
+        let agent = server.key("bot", Role::Agent);
+        server.event(&agent, &call("s", 1));
+        for ending in ["", "-wal", "-shm"] {
+            if attack == "everything" || (attack == "database") == ending.is_empty() && ending != "-shm" {
+                std::fs::remove_file(server.folder.join(format!("flyball.db{ending}"))).unwrap();
+            }
+        }
+        let event = call("s", 2).to_string();
+        let (status, body) = server.ask("POST", "/v1/events", Some(&agent), Some(&event));
+        assert!(status == 503 && body.contains("\"store_replaced\""), "{attack}: {status} {body}");
+        let began = Instant::now();
+        while server.ask("GET", "/readyz", None, None) != (503, "not ready: store_replaced\n".to_owned()) {
+            assert!(began.elapsed() < PATIENCE, "{attack}: it is still ready");
+        }
+        assert_eq!(
+            server.ask("GET", "/v1/sessions", Some(&agent), None).0,
+            503,
+            "{attack}: nothing stale is shown"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_was_stopped_leaves_everything_in_one_file() {
+    let mut server = Server::start(&folder("stopped"), &["--no-socket"]);
+    let agent = server.key("bot", Role::Agent);
+    (0..20).for_each(|number| drop(server.event(&agent, &call("s", number))));
+    let pid = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    std::fs::copy(server.folder.join("flyball.db"), server.folder.join("plain.db")).unwrap();
+    let copy = rusqlite::Connection::open(server.folder.join("plain.db")).unwrap();
+    let events: i64 = copy.query_row("SELECT count(*) FROM flyball_events", [], |row| row.get(0)).unwrap();
+    assert_eq!(events, 20);
+}
+
 fn lines(server: &Server) -> Vec<Value> {
     let said = server.said.lock().unwrap().clone();
     said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

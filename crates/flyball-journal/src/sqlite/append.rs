@@ -30,12 +30,18 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Writes all units that are not stale.
-pub(super) fn units(sql: &Connection, numbers: &Numbers, units: &[Unit]) -> Outcome<Vec<Appended>> {
+/// The position of the newest event.
+pub(super) fn newest(sql: &Connection) -> rusqlite::Result<i64> {
     let newest = "SELECT coalesce(max(pos), 0) FROM flyball_events";
-    let mut position: i64 = sql.prepare_cached(newest)?.query_row([], |row| row.get(0))?;
+    sql.prepare_cached(newest)?.query_row([], |row| row.get(0))
+}
+
+/// Writes all units that are not stale; gives the position of the newest event after them.
+pub(super) fn units(sql: &Connection, numbers: &Numbers, units: &[Unit]) -> Outcome<(Vec<Appended>, i64)> {
+    let mut position = newest(sql)?;
     let mut pen = Pen::new(sql, numbers)?;
-    units.iter().map(|unit| write(&mut pen, unit, &mut position)).collect()
+    let done = units.iter().map(|unit| write(&mut pen, unit, &mut position)).collect::<Outcome<_>>()?;
+    Ok((done, position))
 }
 
 fn write(pen: &mut Pen<'_>, unit: &Unit, position: &mut i64) -> Outcome<Appended> {

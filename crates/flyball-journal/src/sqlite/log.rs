@@ -7,7 +7,7 @@ use crate::error::{StoreError, Trouble};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The log of a store. Marks count what was written; all marks up to one are on the disk.
@@ -17,6 +17,8 @@ pub(super) struct Log {
     /// The newest mark. The first is what others may have left there before we came.
     newest: AtomicU64,
     disk: Mutex<Disk>,
+    /// The frames in the log after the last commit of the writer; 0 if that was asked for since.
+    frames: AtomicU32,
     /// A sync has failed: what the system has in memory can no longer be trusted.
     broken: AtomicBool,
 }
@@ -38,12 +40,33 @@ impl Log {
             path: path.into(),
             newest: AtomicU64::new(1),
             disk: Mutex::default(),
+            frames: AtomicU32::new(0),
             broken: AtomicBool::new(false),
         }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a log.
+    pub(super) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// When the log was written to last.
+    pub(super) fn modified(&self) -> Option<std::time::SystemTime> {
+        std::fs::metadata(&self.path).and_then(|log| log.modified()).ok()
+    }
+
+    /// The writer has committed, and the log has this many frames now.
+    pub(super) fn committed(&self, frames: u32) {
+        self.frames.store(frames, Ordering::Release);
+    }
+
+    /// The frames in the log after the last commit, once.
+    pub(super) fn take_frames(&self) -> u32 {
+        self.frames.swap(0, Ordering::AcqRel)
     }
 
     /// An error if a sync has failed.

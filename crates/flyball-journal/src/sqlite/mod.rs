@@ -4,7 +4,11 @@
 //! share the file take turns (`turn.rs`), because many writers on one SQLite file starve each other.
 
 mod append;
+mod backup;
+mod create;
 mod desk;
+mod identity;
+mod keeper;
 mod load;
 mod log;
 mod notes;
@@ -14,6 +18,7 @@ mod reader;
 mod rows;
 mod schema;
 mod sweep;
+mod transact;
 mod turn;
 mod verify;
 mod work;
@@ -23,12 +28,15 @@ use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Sighting, Turn, Unit, Which,
 };
+use crate::marks::{Mark, Marks, Place};
 use crate::probe::Probe;
 use crate::record::{Head, Loaded, Record};
 use crate::shelf::{If, Note, Shelf};
+use crate::store_info::{Backup, StoreIdentity};
+pub use backup::{Restored, restore};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The oldest SQLite that may be trusted with a write-ahead log: before it, two connections could damage the file.
@@ -59,6 +67,8 @@ pub struct SqliteOptions {
     pub make_folder: bool,
     /// The store must be there already; a file that holds nothing of ours is left as it is.
     pub existing: bool,
+    /// Where the high-water mark of the store is kept; without, a store that was removed is not missed.
+    pub marks: Option<Marks>,
     /// Who is told of the places where a crash is interesting.
     pub probe: Probe,
 }
@@ -69,6 +79,9 @@ pub struct Sqlite {
     path: PathBuf,
     sync: Sync,
     probe: Probe,
+    identity: identity::Identity,
+    /// The mark outside of the store's files, if there is a place for it.
+    keeper: Option<keeper::Keeper>,
     inner: Mutex<Inner>,
     reader: reader::Reader,
     log: Arc<log::Log>,
@@ -89,35 +102,83 @@ impl Sqlite {
     /// Opens the store, and makes it if it is not there.
     ///
     /// # Errors
-    /// If it cannot be opened, is no database, or was written by a newer Flyball. Nothing is changed then.
+    /// If it cannot be opened, is no database, was written by a newer Flyball, or is not the store that its mark says.
+    /// Nothing is changed then.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
         let version = rusqlite::version_number();
         if version < OLDEST.0 {
             let what = format!("this is SQLite {}; {} or newer is needed", rusqlite::version(), OLDEST.1);
             return Err(StoreError::new(Trouble::Version, what));
         }
-        private::prepare(path, options.make_folder)?;
+        let place = options.marks.as_ref().and_then(|marks| marks.of(path, options.make_folder));
+        let mark = place.as_ref().and_then(Place::read);
+        let marked = place.as_ref().zip(mark.as_ref());
+        if let Some((place, mark)) = marked.filter(|_| path.symlink_metadata().is_err()) {
+            place.check_absent(mark, "the store that was here is gone")?;
+        }
+        let turns = turn::Turns::beside(path);
+        let inode = match private::prepare(path, options.make_folder)? {
+            Some(inode) => inode,
+            None if options.existing => return Err(missing(path, "there is no store")),
+            None => {
+                create::store(path, &turns, &options.probe)?;
+                private::prepare(path, false)?.ok_or_else(|| missing(path, "the store is gone again"))?
+            }
+        };
+        create::drop_second_name(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|error| trouble(path, &error))?;
-        let turns = turn::Turns::beside(path);
-        let store = Sqlite {
+        let log = Arc::new(log::Log::beside(path));
+        let mut opening = Opening { path, connection, options: &options, turns: &turns, marked };
+        let id = opening.prepare(&log)?;
+        let connection = opening.connection;
+        Ok(Sqlite {
             path: path.to_path_buf(),
             sync: options.sync,
+            identity: identity::Identity::of(path, id, inode)?,
+            keeper: place.map(|place| keeper::Keeper::new(place, mark)),
             probe: options.probe,
             inner: Mutex::new(Inner { connection, apart: false, seen: None }),
             reader: reader::Reader::default(),
-            log: Arc::new(log::Log::beside(path)),
+            log,
             turns,
             numbers: numbers::Numbers::default(),
-        };
-        store.prepare(options.sync, options.existing)?;
-        Ok(store)
+        })
     }
 
-    fn prepare(&self, sync: Sync, existing: bool) -> Result<()> {
-        let mut inner = self.inner()?;
-        let connection = &mut inner.connection;
-        let wrong = |error: rusqlite::Error| trouble(&self.path, &error);
+    fn trouble(&self, error: &rusqlite::Error) -> StoreError {
+        let error = trouble(&self.path, error);
+        // SQLite does not know why its files have changed under it.
+        let unreadable = [Trouble::Io, Trouble::Corrupt, Trouble::NotADatabase, Trouble::Missing];
+        let why = if unreadable.contains(&error.trouble) { self.identity.explain() } else { None };
+        why.unwrap_or(error)
+    }
+
+    fn fault(&self, fault: Fault) -> StoreError {
+        match fault {
+            Fault::Sql(error) => self.trouble(&error),
+            Fault::Damaged(what) => {
+                let damaged = || StoreError::corrupt(format!("{}: {what}", self.path.display()));
+                self.identity.check().err().unwrap_or_else(damaged)
+            }
+        }
+    }
+}
+
+/// A store that is being opened.
+struct Opening<'a> {
+    path: &'a Path,
+    connection: Connection,
+    options: &'a SqliteOptions,
+    turns: &'a turn::Turns,
+    marked: Option<(&'a Place, &'a Mark)>,
+}
+
+impl Opening<'_> {
+    /// Makes the connection ready and the schema new; gives the id of the store.
+    fn prepare(&mut self, log: &Arc<log::Log>) -> Result<String> {
+        let (path, connection, sync) = (self.path, &mut self.connection, self.options.sync);
+        let wrong = |error: rusqlite::Error| trouble(path, &error);
         connection.busy_timeout(PATIENCE).map_err(wrong)?;
         connection.set_prepared_statement_cache_capacity(64);
         let no_checkpoint = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -126,135 +187,55 @@ impl Sqlite {
         let stable_plans = rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
         connection.set_db_config(stable_plans, true).map_err(wrong)?;
         // Reading the schema first: a file that is no database, or too new, is left exactly as it is.
-        let known = schema::version(connection).map_err(|error| self.trouble(&error))?;
-        schema::acceptable(known)?;
-        if existing && known.is_none() {
-            let what = format!("{}: there is nothing of Flyball in it", self.path.display());
-            return Err(StoreError::new(Trouble::Missing, what));
+        let known = schema::known(connection).map_err(wrong)?;
+        schema::acceptable(known.schema)?;
+        if known.schema.is_none() {
+            let what = match std::fs::metadata(path).map_or(0, |file| file.len()) {
+                0 => "the file is empty: making the store was interrupted",
+                _ => "there is nothing of Flyball in it",
+            };
+            if let Some((place, mark)) = self.marked {
+                place.check_absent(mark, what)?;
+            }
+            if self.options.existing {
+                return Err(missing(path, what));
+            }
+        } else if let Some((place, mark)) = self.marked {
+            let position = append::newest(connection).map_err(wrong)?;
+            place.check(mark, known.id.as_deref().unwrap_or_default(), rows::read(position))?;
         }
-        let helped = sync == Sync::Full;
-        let sync = match sync {
+        let pragmas = match sync {
             Sync::Full => "FULL",
             Sync::Normal => "NORMAL",
             Sync::Off => "OFF",
         };
-        let pragmas =
-            format!("PRAGMA synchronous={sync}; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;");
+        let pragmas = format!(
+            "PRAGMA synchronous={pragmas}; PRAGMA cache_size=-{CACHE_KIB}; PRAGMA temp_store=MEMORY;"
+        );
         connection.execute_batch(&pragmas).map_err(wrong)?;
-        sweep::Sweep::watch(connection, self.path.clone(), Arc::clone(&self.log), helped).map_err(wrong)?;
-        if known == Some(schema::NEWEST) {
-            return Ok(());
+        sweep::Sweep::watch(connection, path.to_path_buf(), Arc::clone(log), sync == Sync::Full)
+            .map_err(wrong)?;
+        match known {
+            // A copy that another tool has made may not have a log.
+            schema::Known { schema: Some(schema::NEWEST), id: Some(id) } if log.is_there() => Ok(id),
+            _ => self.migrate(),
         }
+    }
+
+    fn migrate(&mut self) -> Result<String> {
+        let wrong = |error: rusqlite::Error| trouble(self.path, &error);
         let _turn = self.turns.take()?;
-        let mode: String =
-            connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0)).map_err(wrong)?;
-        if mode != "wal" {
-            let what = format!("{}: a write-ahead log is not possible here", self.path.display());
-            return Err(StoreError::new(Trouble::Io, what));
-        }
-        schema::migrate(connection, &self.probe).map_err(wrong)
+        create::into_wal(&self.connection, self.path)?;
+        schema::migrate(&mut self.connection, &self.options.probe).map_err(wrong)?;
+        let id = schema::store_id(&self.connection).map_err(wrong)?;
+        id.ok_or_else(|| StoreError::corrupt(format!("{}: the store has no id", self.path.display())))
     }
+}
 
-    fn inner(&self) -> Result<MutexGuard<'_, Inner>> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.log.whole()?;
-        Ok(inner)
-    }
-
-    /// Reads with the connection.
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
-        let inner = self.inner()?;
-        work(&inner.connection).map_err(|fault| self.fault(fault))
-    }
-
-    /// Writes in one transaction of its own, in turn.
-    fn write<T>(&self, work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>) -> Result<T> {
-        let (done, mark) = {
-            let _turn = self.turns.take()?;
-            let mut inner = self.inner()?;
-            self.transact(&mut inner, work)?
-        };
-        self.log.reach(mark)?;
-        Ok(done)
-    }
-
-    /// Writes in one transaction, and says which mark of the log must be on the disk before anybody is told. Until the
-    /// syncs are apart, it is there already.
-    fn transact<T>(
-        &self,
-        inner: &mut Inner,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
-    ) -> Result<(T, u64)> {
-        let immediate = rusqlite::TransactionBehavior::Immediate;
-        let transaction =
-            inner.connection.transaction_with_behavior(immediate).map_err(|error| self.trouble(&error))?;
-        let done = work(&transaction).map_err(|fault| self.fault(fault))?;
-        let others = others(&transaction).map_err(|error| self.trouble(&error))?;
-        self.probe.pass(crate::probe::Point::InTransaction);
-        let committed = transaction.commit().map_err(|error| (is_io(&error), self.trouble(&error)));
-        match committed {
-            // A sync covers everything that was written before it, by whomever.
-            Ok(()) => {
-                inner.seen = Some(others);
-                Ok((done, if inner.apart { self.log.written() } else { self.log.synced() }))
-            }
-            Err((io, error)) => {
-                inner.seen = None;
-                if io {
-                    self.log.fail();
-                }
-                Err(error.unsure())
-            }
-        }
-    }
-
-    /// From now on syncs are apart from commits: a commit does not reach the disk by itself any more.
-    fn part(&self, inner: &mut Inner) -> Result<()> {
-        if !inner.apart && self.sync == Sync::Full {
-            let normal = inner.connection.execute_batch("PRAGMA synchronous=NORMAL");
-            normal.map_err(|error| self.trouble(&error))?;
-            inner.apart = true;
-        }
-        Ok(())
-    }
-
-    /// Appends; calls `free` after the commit, when its sync begins.
-    fn append_apart(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
-        let (done, mark) = {
-            let _turn = self.turns.take()?;
-            let mut inner = self.inner()?;
-            self.part(&mut inner)?;
-            self.transact(&mut inner, |sql| append::units(sql, &self.numbers, units))?
-        };
-        self.log.reach_in_line(mark, free)?;
-        Ok(done)
-    }
-
-    /// Syncs what was read, unless nobody else has written since a commit of our own.
-    fn harden_log(&self) -> Result<()> {
-        if self.sync != Sync::Full {
-            return Ok(());
-        }
-        let mark = {
-            let mut inner = self.inner()?;
-            let others = Some(others(&inner.connection).map_err(|error| self.trouble(&error))?);
-            let known = inner.seen == others;
-            inner.seen = others;
-            if known { self.log.mark() } else { self.log.written() }
-        };
-        self.log.reach(mark)
-    }
-
-    fn trouble(&self, error: &rusqlite::Error) -> StoreError {
-        trouble(&self.path, error)
-    }
-
-    fn fault(&self, fault: Fault) -> StoreError {
-        match fault {
-            Fault::Sql(error) => self.trouble(&error),
-            Fault::Damaged(what) => StoreError::corrupt(format!("{}: {what}", self.path.display())),
-        }
-    }
+/// There is no store, for a command that does not make one.
+fn missing(path: &Path, what: &str) -> StoreError {
+    let help = "record something first: `flyball observe --store < events.jsonl`; or name another store with --store";
+    StoreError::new(Trouble::Missing, format!("{}: {what}", path.display())).with_help(help)
 }
 
 /// What can go wrong inside the engine.
@@ -277,11 +258,6 @@ impl From<rusqlite::Error> for Fault {
             other => Fault::Sql(other),
         }
     }
-}
-
-/// A number that changes whenever somebody else has written.
-fn others(sql: &Connection) -> rusqlite::Result<i64> {
-    sql.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
 }
 
 fn is_io(error: &rusqlite::Error) -> bool {
@@ -321,7 +297,7 @@ impl Journal for Sqlite {
     }
 
     fn append(&self, units: &[Unit]) -> Result<Vec<Appended>> {
-        self.write(|sql| append::units(sql, &self.numbers, units)).inspect_err(|_| self.numbers.clear())
+        self.append_now(units).inspect_err(|_| self.numbers.clear())
     }
 
     fn append_in_line(&self, units: &[Unit], free: &mut dyn FnMut()) -> Result<Vec<Appended>> {
@@ -397,6 +373,10 @@ impl Journal for Sqlite {
     fn harden(&self) -> Result<()> {
         self.harden_log()
     }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.empty_log()
+    }
 }
 
 impl Desk for Sqlite {
@@ -434,6 +414,23 @@ impl Desk for Sqlite {
 
     fn engine(&self) -> Result<String> {
         Ok(format!("SQLite {}, schema {}", rusqlite::version(), schema::NEWEST))
+    }
+
+    fn identity(&self) -> Result<Option<StoreIdentity>> {
+        self.identity.check()?;
+        self.write_mark();
+        let mark = self.keeper.as_ref().map(keeper::Keeper::status);
+        let problem = match &mark {
+            None => Some("there is no home folder for it (HOME and XDG_STATE_HOME are not set)".to_owned()),
+            Some(Err(error)) => Some(error.clone()),
+            Some(Ok(_)) => None,
+        };
+        let mark = mark.and_then(std::result::Result::ok).flatten();
+        Ok(Some(StoreIdentity { id: self.identity.id().to_owned(), mark, problem }))
+    }
+
+    fn backup(&self, to: &Path, replace: bool) -> Result<Backup> {
+        backup::copy(self, to, replace)
     }
 }
 

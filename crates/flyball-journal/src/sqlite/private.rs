@@ -1,13 +1,13 @@
 //! The store's place on the disk: made on first use, and private to the user.
 
 use crate::error::{StoreError, Trouble};
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// Makes sure that the file is there and may be written.
-pub(super) fn prepare(path: &Path, make_folder: bool) -> Result<(), StoreError> {
+/// Makes sure that the store has a place, and that its file may be written. Gives the inode of the file, if it is there.
+pub(super) fn prepare(path: &Path, make_folder: bool) -> Result<Option<(u64, u64)>, StoreError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -21,7 +21,14 @@ pub(super) fn prepare(path: &Path, make_folder: bool) -> Result<(), StoreError> 
     }
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
-        Err(error) if error.kind() == ErrorKind::NotFound => return create(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if path.is_symlink() {
+                // Somebody else may have put it there.
+                let what = format!("{}: it is a link that leads nowhere", path.display());
+                return Err(StoreError::new(Trouble::Forbidden, what));
+            }
+            return Ok(None);
+        }
         Err(error) => return Err(wrong(path, &error)),
     };
     if found.is_dir() {
@@ -30,17 +37,7 @@ pub(super) fn prepare(path: &Path, make_folder: bool) -> Result<(), StoreError> 
     if found.permissions().readonly() {
         return Err(StoreError::new(Trouble::ReadOnly, format!("{}: it is read-only", path.display())));
     }
-    Ok(())
-}
-
-fn create(path: &Path) -> Result<(), StoreError> {
-    // Never through a link that somebody else has put there.
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    match made {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && !path.is_symlink() => Ok(()),
-        Err(error) => Err(wrong(path, &error)),
-    }
+    Ok(Some((found.dev(), found.ino())))
 }
 
 /// The project's own folder: ours alone, and never committed.
@@ -69,7 +66,7 @@ fn own_folder(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn wrong(path: &Path, error: &std::io::Error) -> StoreError {
+pub(super) fn wrong(path: &Path, error: &std::io::Error) -> StoreError {
     let kind = match error.kind() {
         ErrorKind::NotFound => Trouble::Missing,
         ErrorKind::PermissionDenied | ErrorKind::AlreadyExists => Trouble::Forbidden,

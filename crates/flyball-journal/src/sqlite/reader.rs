@@ -27,6 +27,7 @@ impl Sqlite {
             drop(free);
             drop(self.inner()?);
         }
+        self.identity.check()?;
         let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match reader.take() {
             Some(connection) => connection,
@@ -44,6 +45,22 @@ pub(super) fn beside(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(PATIENCE)?;
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(connection)
+}
+
+/// A connection that reads the database file as it is, without its log and without locks.
+pub(super) fn past_the_log(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            uri.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags)
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {

@@ -2,7 +2,7 @@
 
 use crate::error::{StoreError, Trouble};
 use crate::probe::{Point, Probe};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 /// The schema that this version writes.
 pub(super) const NEWEST: u32 = 3;
@@ -11,15 +11,66 @@ pub(super) const NEWEST: u32 = 3;
 const STEPS: [fn(&Connection) -> rusqlite::Result<()>; NEWEST as usize] =
     [journal_tables, confirmation_row, notes];
 
-/// The schema of the file; `None` if it holds nothing of ours.
-pub(super) fn version(sql: &Connection) -> rusqlite::Result<Option<u32>> {
-    let there = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'flyball_meta'";
-    let tables: u32 = sql.query_row(there, [], |row| row.get(0))?;
-    if tables == 0 {
-        return Ok(None);
+/// What the file says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Its schema; `None` if it holds nothing of ours.
+    pub(super) schema: Option<u32>,
+    /// The random id of the store; stores of older versions have none yet.
+    pub(super) id: Option<String>,
+}
+
+/// Reads the schema and the id.
+pub(super) fn known(sql: &Connection) -> rusqlite::Result<Known> {
+    let mut known = Known::default();
+    let mut read = match sql.prepare("SELECT key, value FROM flyball_meta WHERE key IN ('schema', 'store')") {
+        Ok(read) => read,
+        Err(error) if is_no_table(&error) => return Ok(known),
+        Err(error) => return Err(error),
+    };
+    let mut rows = read.query([])?;
+    while let Some(row) = rows.next()? {
+        let value: String = row.get(1)?;
+        match row.get_ref(0)?.as_str().unwrap_or_default() {
+            "schema" => known.schema = Some(value.parse().unwrap_or(0)),
+            _ => known.id = Some(value),
+        }
     }
-    let read = "SELECT CAST(value AS INTEGER) FROM flyball_meta WHERE key = 'schema'";
-    sql.query_row(read, [], |row| row.get(0)).optional()
+    Ok(known)
+}
+
+/// The id alone.
+pub(super) fn store_id(sql: &Connection) -> rusqlite::Result<Option<String>> {
+    sql.query_row("SELECT value FROM flyball_meta WHERE key = 'store'", [], |row| row.get(0))
+}
+
+fn is_no_table(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(code, Some(text))
+        if code.code == rusqlite::ErrorCode::Unknown && text.starts_with("no such table"))
+}
+
+/// Gives the store its id, unless it has one.
+pub(super) fn give_id(sql: &Connection) -> rusqlite::Result<()> {
+    let give = "INSERT INTO flyball_meta (key, value) VALUES ('store', lower(hex(randomblob(16))))
+                ON CONFLICT (key) DO NOTHING";
+    sql.execute(give, []).map(|_| ())
+}
+
+/// Makes all tables in a new file, at once.
+pub(super) fn create(sql: &mut Connection) -> rusqlite::Result<()> {
+    let whole = sql.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for step in STEPS {
+        step(&whole)?;
+    }
+    write_version(&whole, NEWEST)?;
+    give_id(&whole)?;
+    whole.commit()
+}
+
+fn write_version(sql: &Connection, version: u32) -> rusqlite::Result<()> {
+    let write = "INSERT INTO flyball_meta (key, value) VALUES ('schema', ?1)
+                 ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    sql.execute(write, [version]).map(|_| ())
 }
 
 /// Refuses a file that a newer Flyball has written.
@@ -38,12 +89,13 @@ pub(super) fn migrate(sql: &mut Connection, probe: &Probe) -> rusqlite::Result<(
     loop {
         let step = sql.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read again inside the transaction: another process may have been quicker.
-        let known = version(&step)?.unwrap_or(0);
-        let Some(work) = STEPS.get(known as usize) else { return Ok(()) };
+        let version = known(&step)?.schema.unwrap_or(0);
+        let Some(work) = STEPS.get(version as usize) else {
+            give_id(&step)?;
+            return step.commit();
+        };
         work(&step)?;
-        let write = "INSERT INTO flyball_meta (key, value) VALUES ('schema', ?1)
-                     ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        step.execute(write, [known + 1])?;
+        write_version(&step, version + 1)?;
         probe.pass(Point::InMigration);
         step.commit()?;
         probe.pass(Point::InMigration);

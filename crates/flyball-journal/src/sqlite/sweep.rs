@@ -74,7 +74,9 @@ impl Sweep {
 
     fn attach(self: Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
         connection.wal_hook(Some(move |wal: &mut Wal, pages| {
-            self.committed(wal, u32::try_from(pages).unwrap_or(0));
+            let pages = u32::try_from(pages).unwrap_or(0);
+            self.log.committed(pages);
+            self.committed(wal, pages);
             Ok(())
         }))
     }

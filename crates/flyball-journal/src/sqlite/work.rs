@@ -98,3 +98,10 @@ pub(super) fn settle(sql: &Connection, key: &str, how: &Settled) -> Outcome<()> 
     sql.prepare_cached(update)?.execute(params![state.as_str(), stored(due), error, key])?;
     Ok(())
 }
+
+/// Writes something that nobody reads: a commit shows whether the store still stores.
+pub(super) fn touch(sql: &Connection) -> rusqlite::Result<()> {
+    let touch = "INSERT INTO flyball_meta (key, value) VALUES ('touched', lower(hex(randomblob(8))))
+                 ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    sql.execute(touch, []).map(|_| ())
+}

@@ -161,6 +161,8 @@ fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -
     let book = Arc::new(Book::kept(recorder, clock())?);
     let exit = walk(order, plan, (book, source), &files, Some(desk));
     deliveries.finish();
+    // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+    let _ = desk.checkpoint();
     exit
 }
 
