@@ -96,7 +96,8 @@ impl Turn<'_> {
             ("FLYBALL_VISIT", self.visit().to_string()),
             ("FLYBALL_TURN", self.number().to_string()),
         ];
-        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let about = about.into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.walk.world.passed(&[]).into_iter().chain(about).collect()
     }
 
     /// What is left of its time.
