@@ -43,6 +43,7 @@ mod state;
 mod suggest;
 mod tally;
 mod verdict;
+mod visible;
 mod window;
 
 pub use decision::{
@@ -64,3 +65,4 @@ pub use sessions::{PolicySource, Session, Sessions};
 pub use state::State;
 pub use tally::ToolUse;
 pub use verdict::waits;
+pub use visible::{is_deceptive, visible};

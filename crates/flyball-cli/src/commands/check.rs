@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     });
     let file = args.file.display().to_string();
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
         if let (Some(plan), Some(map)) = (&plan, all.as_object_mut()) {

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
         wanted.push(Which::All);
     }
     let heads = heads(desk.as_ref(), &wanted, args.limit)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let all: Vec<Value> = heads.iter().map(as_json).collect();
         writeln!(out, "{}", Value::Array(all))?;

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
     // The store's own clock: what is old must not depend on the machine that cleans up.
     let before = desk.now()?.saturating_sub(old);
     let pruned = desk.prune(before, args.dry_run)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let whole = json!({"before": before, "dry_run": args.dry_run, "sessions": pruned.sessions,
             "events": pruned.events, "errands": pruned.errands});

@@ -35,7 +35,7 @@ fn all(args: &Arguments) -> Result<Exit, Failure> {
     let counts = counts(&states);
     let waiting: Vec<&Head> =
         heads.iter().filter(|head| flyball::waits(head.glance.status)).take(SHOWN).collect();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.who.json {
         let counts: serde_json::Map<String, Value> =
             counts.iter().map(|(status, count)| (status.as_str().to_owned(), json!(count))).collect();
@@ -99,7 +99,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let commands = next(desk, name, &state, plan.as_ref())?;
     let stands = Whereabouts::of(desk, name, &state)?;
     let off = head.glance.label.is_some() && !desk.handles(name)?.label;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.who.json {
         let plan = plan.as_ref().map(Plan::as_json);
         let whole = json!({"session": name, "state": report.status, "report": report, "pending": plan,

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
             let ttl = expires.as_deref().map(|text| age(text).ok_or_else(|| bad_age(text))).transpose()?;
             let keys = Keys::new(store::address(store)?.open()?);
             let new = keys.create(name, known(*role), sessions.clone(), ttl)?;
-            let mut out = std::io::stdout().lock();
+            let mut out = crate::terminal::stdout();
             if *json {
                 writeln!(out, "{}", json!(new))?;
             } else {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
                 return Err(Failure::new("key_unknown", "", what, "`flyball token list` has the ids"));
             };
             writeln!(
-                std::io::stdout().lock(),
+                crate::terminal::stdout(),
                 "Taken back: {} ({}).",
                 line(&key.name, 60),
                 key.role.as_str()
@@ -66,7 +66,7 @@ fn bad_age(text: &str) -> Failure {
 }
 
 fn print(keys: &[(String, Key)], as_json: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if as_json {
         let all: Vec<Value> = keys.iter().map(|(id, key)| json!({"id": id, "key": key})).collect();
         writeln!(out, "{}", Value::Array(all))?;

@@ -53,7 +53,7 @@ impl Asker for AtTerminal {
 impl AtTerminal {
     fn answer(&self, mark: Option<&str>, question: &str) -> Option<String> {
         {
-            let mut out = std::io::stdout().lock();
+            let mut out = crate::terminal::stdout();
             for text in question.lines() {
                 writeln!(out, "{}", line(text, SHOWN)).ok()?;
             }
