@@ -2,6 +2,7 @@
 
 use crate::paint::{Style, paint_err};
 use flyball::policy::{PolicyError, PolicyErrors};
+use flyball::visible;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -79,9 +80,9 @@ impl Failure {
             let head = paint_err(Style::Bad, &format!("error[{code}]"));
             let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
             // If stderr is gone there is nobody left to tell.
-            let _ = writeln!(err, "{head}: {place}{what}");
+            let _ = writeln!(err, "{head}: {}", visible(&format!("{place}{what}")));
             if !advice.is_empty() {
-                let _ = writeln!(err, "  help: {advice}");
+                let _ = writeln!(err, "  help: {}", visible(advice));
             }
         }
     }

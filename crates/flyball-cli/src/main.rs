@@ -19,6 +19,7 @@ mod screen;
 mod store;
 mod story;
 mod telling;
+mod terminal;
 mod trust;
 mod whereabouts;
 mod workflow;

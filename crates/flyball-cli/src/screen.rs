@@ -45,13 +45,13 @@ pub(crate) struct Row(Vec<(Option<Style>, String)>);
 impl Row {
     /// The line with a plain piece more.
     pub(crate) fn and(mut self, text: impl Into<String>) -> Self {
-        self.0.push((None, text.into()));
+        self.0.push((None, shown(text)));
         self
     }
 
     /// The line with a piece more that means something.
     pub(crate) fn with(mut self, style: Style, text: impl Into<String>) -> Self {
-        self.0.push((Some(style), text.into()));
+        self.0.push((Some(style), shown(text)));
         self
     }
 
@@ -82,6 +82,11 @@ impl Row {
         }
         (line, used)
     }
+}
+
+/// A piece of a line without characters that could move the cursor or hide text.
+fn shown(text: impl Into<String>) -> String {
+    flyball::visible(&text.into()).into_owned()
 }
 
 /// The lines that are drawn in place.

@@ -32,6 +32,8 @@ mod people;
 mod pty;
 #[path = "cli/runs.rs"]
 mod runs;
+#[path = "cli/secrets.rs"]
+mod secrets;
 #[path = "cli/shipped.rs"]
 mod shipped;
 #[path = "cli/speaking.rs"]

@@ -219,6 +219,94 @@ enum Kind { Password, Secret, ApiKey, AccessToken }
 * password: (optional) see RFC7617
 | password | string | yes | the password |
 1. password: hashed with bcrypt (cost 12)
+let token = next_token();
+let key = map.keys().next();
+const token = await getToken(user.id);
+password_field.clear()
+assert_eq!(token.kind, TokenKind::Ident);
+token: Token::new(TokenKind::Plus, 12)
+token_type: "Bearer", expires_in: 3600
+cache_key = f"user:{user_id}:profile"
+CACHE_KEY=linux-x64-9f3a2b1c44d0e812
+PRIMARY_KEY=users_pkey_2024_01_01
+page_token: "CAUQAA2bCDEF0123456789"
+pass: 12, fail: 0, skip: 3
+test result: ok. 214 passed; 0 failed
+pass/fail criteria: see docs
+all tests pass: yes
+PASS: src/token_test.go (0.23s)
+bypass: the cache is off
+compass=north
+curl -fsSL https://example.org/install.sh -o install.sh
+curl -u $USER:$PASS https://example.org
+curl -u user:password https://example.org
+curl -u "${USER}:${TOKEN}" https://example.org
+curl -b cookies.txt -c cookies.txt https://example.org
+mysql -p shop < dump.sql
+mysql -u root -p -h db shop
+docker run -p 8080:80 nginx
+docker login -u user registry.example.org
+sshpass -e ssh host
+ssh -p 2222 host
+mkdir -p src/auth/token
+cp -p a b && curl -p x
+zip -r out.zip src
+redis-cli ping
+openssl rsa -in key.pem -passin env:KEY_PASS
+htpasswd -c .htpasswd alice
+Cookie: must be set by the server
+Set-Cookie: header missing
+cookies = session.cookies.get_dict()
+The cookie banner = annoying
+Basic authentication with a user name
+basic understanding of base64
+auth: true
+auth = authenticate(request)
+"auth": "required"
+author: Ann Example
+kind: ConfigMap
+data:
+  mode: production-2024
+kind: SecretStore
+secretRef: name: db-credentials
+- name: DB_HOST\n  value: db.example.org
+- name: LOG_LEVEL
+  value: debug2024
+{"name":"max_tokens","value":"4096"}
+{"name":"token","type":"string"}
+ticket: ABC-1234
+signature: fn(a: u8) -> u8
+the machine login page and the password reset page
+default login prompt, password unchanged
+100%20 discount %3E 50%25
+https://example.org/a%20b?q=c%2Bd&page=2
+printf("%2d %3d", a, b)
+echo done | tee log.txt
+echo "$PASSWORD" | docker login -u user --password-stdin
+s/\$1\$2/x/
+awk '{print $1$2}'
+{SHA} is a prefix
+MTIzNDU2 is base64
+Q~ and A
+flyball_hook_ran_total 12
+flyball_login is the name of the cookie
+export interface TokenResponse { access_token: string; token: string }
+def get_secret(name: str) -> str:
+secret_name = "prod/db/credentials"
+credentials: include
+credentials = boto3.Session().get_credentials()
+git commit -m "Rename token to key"
+9fceb02d0ae598e95dc970b74767f19372d61af8 refs/heads/main
+key: 9fceb02d0ae598e95dc970b74767f19372d61af8
+http server listens on -a address
+the http method and https scheme
+ALTER TABLE users ADD COLUMN password VARCHAR(255)
+grant all on shop.* to 'app'@'%' identified by $1
+user: the user, pass: the pass
+username: string, password: string
+"user": "ann", "passed": true
+x-request-id: 550e8400-e29b-41d4-a716-446655440000
+X-RateLimit-Key: user
 "##;
 
 /// All texts.

@@ -1,7 +1,7 @@
 //! An event on its way in: what was sent, and what it means.
 
 use crate::claims::Claims;
-use crate::redact::Redactor;
+use crate::redact::{self, Redactor};
 use flyball::policy::{JournalPolicy, PolicyErrors, Resolved};
 use flyball::{Code, Error, Event};
 use std::borrow::Cow;
@@ -49,7 +49,10 @@ impl Door {
     /// # Errors
     /// If it is not an event.
     pub fn read(&self, line: &str, now: Option<u64>) -> Result<Incoming, Error> {
-        Incoming::read(self.clean(line).into_owned(), now)
+        match self.clean(line) {
+            Cow::Borrowed(whole) => Incoming::read(whole, now),
+            Cow::Owned(cleaned) => Incoming::read_redacted(cleaned, now),
+        }
     }
 
     /// The same for a line that is not needed any more.
@@ -61,7 +64,10 @@ impl Door {
             Cow::Borrowed(whole) if whole.len() == line.len() => None,
             other => Some(other.into_owned()),
         };
-        Incoming::read(cleaned.unwrap_or(line), now)
+        match cleaned {
+            Some(cleaned) => Incoming::read_redacted(cleaned, now),
+            None => Incoming::read(line, now),
+        }
     }
 
     /// Reads a line of a sender that is not believed in everything. `now` is the time of arrival.
@@ -124,10 +130,33 @@ impl Incoming {
         if claims.are_in(&self.event) { Incoming::read(claims.settle(&self.text)?, now) } else { Ok(self) }
     }
 
+    /// Reads a line from which secrets were redacted.
+    fn read_redacted(line: String, now: Option<u64>) -> Result<Self, Error> {
+        let incoming = Incoming::read(line, now)?;
+        identifiers_are_kept(&incoming.event)?;
+        Ok(incoming)
+    }
+
     /// An event that was made in Rust.
     #[must_use]
     pub fn new(event: Event) -> Self {
         let text = event.to_json().to_string();
         Incoming { event, text }
     }
+}
+
+/// Checks that no identifier of an event was redacted: two secrets become the same text, and with it two sessions or two
+/// events would become one.
+///
+/// # Errors
+/// If its session or its id was a secret.
+pub fn identifiers_are_kept(event: &Event) -> Result<(), Error> {
+    let id = event.id.as_ref().map_or("", |id| id.id.as_str());
+    for (field, text) in [("session", event.session.as_str()), ("id", id)] {
+        if text.contains(redact::MARK) {
+            let what = format!("`{field}` looks like a secret");
+            return Err(Error::new(Code::WrongType, what, "use a name that holds no password, token or key"));
+        }
+    }
+    Ok(())
 }

@@ -1,35 +1,43 @@
-//! Takes what looks like a secret out of an event, before anything else sees it.
+//! Redacts what looks like a secret from an event, before anything else sees it.
 //!
-//! It works on the raw line of JSON, so nothing that was recognised ever reaches a parser, a store or a screen. A
-//! replacement lies inside one JSON string, covers whole escape sequences only, and says what was there:
-//! `[redacted:github-token]`. Numbers, keys of the event and the shape of the JSON stay as they were.
+//! A secret is looked for in decoded text and replaced in the raw line of JSON, so no spelling hides it and nothing
+//! that was recognized reaches a parser, a store or a screen. A replacement lies inside one JSON string, covers whole
+//! escape sequences only, and says what was there: `[redacted:github-token]`. Numbers and the shape of the JSON stay as
+//! they were.
 //!
-//! A scanner looks for the beginnings of secrets (`ghp_`, `password`, `://`); only where one is found is the place
-//! looked at more closely, by hand-written rules. Better a secret missed than a text spoilt: a value beside `password`
-//! must not look like code, a reference or a word of prose.
+//! A scanner looks for the beginnings of secrets (`ghp_`, `password`, `://`); only where it finds one is the line read
+//! more closely, by hand-written rules. Better a secret missed than a text spoilt: a value beside `password` must not
+//! look like code, a reference or a word of prose.
 
+mod anchors;
 mod keyed;
 mod known;
+mod manifest;
+mod names;
 mod raw;
 mod scan;
+mod shapes;
+mod shell;
 mod value;
+mod view;
+mod walk;
 
 use std::borrow::Cow;
 
 use regex::{Regex, RegexBuilder};
 
-use known::Anchor;
-use scan::Scanner;
+use view::View;
+use walk::Search;
 
 /// Rounds until nothing more is found; a replacement may uncover what stood beside it.
 const ROUNDS: usize = 4;
 /// The most memory that a pattern may take when compiled.
 const PATTERN_BYTES: usize = 1024 * 1024;
 /// What every replacement begins with.
-const MARK: &str = "[redacted:";
+pub(crate) const MARK: &str = "[redacted:";
 /// The longest replacement.
 const MARK_BYTES: usize = 48;
-/// What was found by a pattern of the policy.
+/// The kind of what was found by a pattern of the policy.
 const CUSTOM: &str = "custom";
 
 /// A stretch of the line that is a secret.
@@ -40,10 +48,10 @@ struct Find {
     kind: &'static str,
 }
 
-/// Finds secrets in the raw JSON of events.
+/// Finds secrets in events and other text.
 #[derive(Debug)]
 pub struct Redactor {
-    scanner: Option<Box<Scanner>>,
+    defaults: bool,
     patterns: Vec<Regex>,
 }
 
@@ -53,7 +61,6 @@ impl Redactor {
     /// # Errors
     /// If a pattern is no regular expression or too large: which one, counted from 1, and why, in one line.
     pub fn new(defaults: bool, patterns: &[String]) -> Result<Redactor, String> {
-        let scanner = defaults.then(|| Box::new(Scanner::new(known::anchors())));
         let compiled = patterns.iter().enumerate().map(|(index, pattern)| {
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
             regex.map_err(|error| {
@@ -62,7 +69,7 @@ impl Redactor {
                 format!("pattern {} cannot be used: {why}", index + 1)
             })
         });
-        Ok(Redactor { scanner, patterns: compiled.collect::<Result<_, String>>()? })
+        Ok(Redactor { defaults, patterns: compiled.collect::<Result<_, String>>()? })
     }
 
     /// The line without secrets; borrowed if there are none. Doing it again changes nothing.
@@ -77,69 +84,29 @@ impl Redactor {
     }
 
     fn round(&self, text: &str) -> Option<String> {
-        let found = self.known(text);
-        let first = (!found.is_empty()).then(|| replaced(text, &found));
-        let second = {
-            let text = first.as_deref().unwrap_or(text);
-            let found = self.custom(text);
-            (!found.is_empty()).then(|| replaced(text, &found))
-        };
-        second.or(first)
+        if self.patterns.is_empty() && !(self.defaults && scan::promising(text.as_bytes())) {
+            return None;
+        }
+        let mut search = Search { builtin: self.defaults, patterns: &self.patterns, found: Vec::new() };
+        search.text(&View::whole(text), 0);
+        let found = joined(text, search.found);
+        (!found.is_empty()).then(|| replaced(text, &found))
     }
+}
 
-    /// What the built-in rules find, in order and without overlaps.
-    fn known(&self, text: &str) -> Vec<Find> {
-        let mut found: Vec<Find> = Vec::new();
-        let Some(scanner) = &self.scanner else { return found };
-        let bytes = text.as_bytes();
-        let (mut done, mut from) = (0, 0);
-        let mut vain = known::Vain::default();
-        while let Some(hit) = scanner.next(bytes, from) {
-            from = hit.start + 1;
-            let find = match hit.anchor {
-                Anchor::Word => keyed::find(bytes, hit.start, hit.end),
-                other => known::find(bytes, other, hit.start, hit.end, &mut vain),
-            };
-            if let Some(find) = find.filter(|find| find.start >= done && find.start < find.end) {
-                done = find.end;
-                from = from.max(done);
-                found.push(find);
-            }
+/// The finds in order and without overlaps, at boundaries of characters.
+fn joined(text: &str, mut found: Vec<Find>) -> Vec<Find> {
+    found.sort_by_key(|find| (find.start, std::cmp::Reverse(find.end)));
+    let mut joined: Vec<Find> = Vec::new();
+    for mut find in found {
+        find.start = text.floor_char_boundary(find.start);
+        find.end = text.ceil_char_boundary(find.end);
+        match joined.last_mut() {
+            Some(last) if find.start < last.end => last.end = last.end.max(find.end),
+            _ => joined.push(find),
         }
-        found
     }
-
-    /// What the patterns find inside the values of strings, in order and without overlaps.
-    fn custom(&self, text: &str) -> Vec<Find> {
-        let mut found: Vec<Find> = Vec::new();
-        if self.patterns.is_empty() {
-            return found;
-        }
-        for (start, end) in raw::string_values(text.as_bytes()) {
-            let Some(inside) = text.get(start..end) else { continue };
-            for pattern in &self.patterns {
-                let mut cursor = 0;
-                for hit in pattern.find_iter(inside).filter(|hit| !hit.is_empty()) {
-                    let (from, to) =
-                        raw::whole_escapes(inside.as_bytes(), &mut cursor, hit.start(), hit.end());
-                    found.extend(outside_marks(inside, from, to).into_iter().map(|(from, to)| Find {
-                        start: start + from,
-                        end: start + to,
-                        kind: CUSTOM,
-                    }));
-                }
-            }
-        }
-        found.sort_by_key(|find| (find.start, std::cmp::Reverse(find.end)));
-        let mut joined: Vec<Find> = Vec::new();
-        for find in found {
-            match joined.last_mut() {
-                Some(last) if find.start < last.end => last.end = last.end.max(find.end),
-                _ => joined.push(find),
-            }
-        }
-        joined
-    }
+    joined
 }
 
 /// The parts of `from..to` that are not already a replacement.
@@ -183,3 +150,7 @@ fn replaced(text: &str, found: &[Find]) -> String {
 #[cfg(test)]
 #[path = "redact_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "redact_shapes_tests.rs"]
+mod shapes_tests;

@@ -49,6 +49,19 @@ fn a_secret_is_in_no_file_of_the_store() {
 }
 
 #[test]
+fn an_identifier_that_holds_a_secret_is_refused() {
+    let door = Door::new(&PolicySource::preset(Preset::Agent).base().journal).unwrap();
+    for line in [
+        format!(r#"{{"type":"user.message","session":"{CANARY}","text":"x"}}"#),
+        format!(r#"{{"type":"user.message","session":"s","id":"{CANARY}","text":"x"}}"#),
+    ] {
+        let error = door.read(&line, None).unwrap_err();
+        assert!(error.what.contains("looks like a secret") && !error.what.contains(CANARY), "{error:?}");
+        assert!(door.read_owned(line, None).is_err());
+    }
+}
+
+#[test]
 fn a_large_payload_is_stored_as_a_preview_and_decided_as_a_whole() {
     let place = InFile::new("payload");
     // Two results that differ only behind the preview: no loop, although what is stored looks the same.

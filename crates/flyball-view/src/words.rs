@@ -86,16 +86,12 @@ pub fn dollars(micro: u64) -> String {
 
 /// One line, cut to a readable length, without characters that could play tricks on a terminal.
 pub fn line(text: &str, most: usize) -> String {
-    let mut line: String = text.chars().map(|c| if tricky(c) { ' ' } else { c }).take(most).collect();
+    let mut line: String =
+        text.chars().map(|c| if flyball::is_deceptive(c) { ' ' } else { c }).take(most).collect();
     if text.chars().nth(most).is_some() {
         line.push('…');
     }
     line.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Control characters, and those that turn the direction of writing around.
-fn tricky(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What a program printed, one line of it: without colours and without what a carriage return has wiped out.

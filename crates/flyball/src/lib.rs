@@ -45,6 +45,7 @@ mod state;
 mod suggest;
 mod tally;
 mod verdict;
+mod visible;
 mod window;
 
 pub use blank::is_blank;
@@ -67,3 +68,4 @@ pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;
 pub use tally::ToolUse;
 pub use verdict::waits;
+pub use visible::{is_deceptive, visible};

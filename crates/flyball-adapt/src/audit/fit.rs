@@ -251,5 +251,5 @@ fn quoted(name: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if flyball::is_deceptive(c) { ' ' } else { c }).collect()
 }

@@ -46,7 +46,8 @@ fn short(text: &str, door: &Door) -> String {
     let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= LOOKED_AT).last().unwrap_or(0);
     let looked_at = if text.len() <= LOOKED_AT { text } else { text.get(..end).unwrap_or_default() };
     let clean = door.clean(looked_at);
-    let mut shown: String = clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect();
+    let mut shown: String =
+        clean.chars().map(|c| if flyball::is_deceptive(c) { ' ' } else { c }).take(SHOWN).collect();
     if clean.chars().nth(SHOWN).is_some() || text.len() > LOOKED_AT {
         shown.push('…');
     }

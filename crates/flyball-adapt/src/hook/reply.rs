@@ -149,7 +149,7 @@ fn ask(told: String) -> Reply {
 }
 
 fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
-    let Call { session, .. } = call;
+    let session = typed(&call.session);
     let store = outcome.store;
     match outcome.state {
         Status::AwaitingConfirmation if outcome.destructive => {
@@ -179,7 +179,7 @@ fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
 fn halt(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Reply {
     let trip = strictest.and_then(|decision| decision.trips.iter().find(|trip| trip.halt_reason.is_some()));
     let above = trip.and_then(|trip| trip.scope.get("session"));
-    let session = above.unwrap_or(&call.session);
+    let session = typed(above.unwrap_or(&call.session));
     // Only a release that names it lifts a person's stop.
     let stop = if trip.is_some_and(|trip| trip.guard == "human") { " --guard human" } else { "" };
     let command = format!("flyball release {session}{stop} --why TEXT{}", outcome.store);
@@ -252,11 +252,23 @@ const fn word(on_error: OnError) -> &'static str {
     }
 }
 
-/// What the model is told; the templates of the core, or the finding itself where there is none.
+/// What the model is told: the templates of the core, or the reason where there is none. A trip's message is for people;
+/// it may repeat names that an agent chose.
 fn feedback(decision: &Decision) -> String {
     let own = decision.feedback.clone();
-    let found = || decision.trips.first().map(|trip| trip.message.clone());
-    limited(&own.or_else(found).unwrap_or_else(|| format!("Flyball said {}.", decision.decision.as_str())))
+    let verdict = decision.decision.as_str();
+    let found = || decision.trips.first().map(|trip| format!("Flyball said {verdict}: {}.", trip.reason));
+    limited(&own.or_else(found).unwrap_or_else(|| format!("Flyball said {verdict}.")))
+}
+
+/// A session's name in a command that a person may copy and a model reads: only if nothing in it means anything else.
+fn typed(session: &str) -> &str {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/@+-".contains(&byte);
+    let clean = !session.is_empty()
+        && session.len() <= 128
+        && !session.starts_with('-')
+        && session.bytes().all(plain);
+    if clean { session } else { "SESSION" }
 }
 
 fn limited(text: &str) -> String {

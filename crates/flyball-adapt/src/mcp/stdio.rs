@@ -69,6 +69,10 @@ fn start(argv: &[OsString]) -> Result<Child, Trouble> {
     let program = program.cloned().unwrap_or_default();
     let mut command = Command::new(&program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    // The server is the user's own command; Flyball's own keys are none of its business.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_own_secret(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command.env(super::MARK, "1");
     // A group of its own, so that the server's own children end with it.
     command.process_group(0);
@@ -77,6 +81,12 @@ fn start(argv: &[OsString]) -> Result<Child, Trouble> {
         what: format!("the server {} cannot be started: {error}", program.to_string_lossy()),
         advice: "check the command after --".to_owned(),
     })
+}
+
+/// Whether a variable of the environment holds a key, a token or a password of Flyball.
+fn is_own_secret(name: &str) -> bool {
+    let ends = |word: &str| name.ends_with(word);
+    name.starts_with("FLYBALL_") && ["KEY", "TOKEN", "SECRET", "PASSWORD"].into_iter().any(ends)
 }
 
 /// Tells when a signal asks us to end. Once this has returned, no signal is missed.

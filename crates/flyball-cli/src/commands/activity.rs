@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Ok(())
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     for line in last.into_iter().take(args.limit) {
         print(&mut out, &line, args.json)?;
     }

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
     warnings.extend(plan.iter().flat_map(|plan| without_direction(plan, &file)));
     warnings.extend(untrusted(&args.file)?);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
         if let (Some(plan), Some(map)) = (&plan, all.as_object_mut()) {

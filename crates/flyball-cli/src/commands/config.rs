@@ -13,7 +13,7 @@ use std::io::Write;
 /// Runs the command.
 pub(crate) fn run(args: &Config) -> Result<Exit, Failure> {
     let resolved = load::resolved(&args.policy, Preset::Agent)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", as_json(&resolved, args.origin))?;
         return Ok(Exit::Done);

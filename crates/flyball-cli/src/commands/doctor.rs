@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     found.extend(hooks::all());
     found.extend(posts(args)?);
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.who.json {
         writeln!(out, "{}", json!({"ok": wrong == 0, "checks": found}))?;
     } else {

@@ -88,7 +88,7 @@ fn from_store(args: &Explain, desk: Arc<dyn Desk>, name: &str) -> Result<Exit, F
     }
     let wanted = case.trip().map(|trip| trip.evidence.events.iter().copied().collect());
     let lines = fetch(desk, name, &wanted.unwrap_or_default())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     tell(&mut out, args.json, name, &case, &state.report(&policy), &lines)?;
     if !args.json {
         let plan = Plan::of(desk, name, &state)?;
@@ -131,7 +131,7 @@ fn from_file(args: &Explain) -> Result<Exit, Failure> {
         .collect();
     let again = Recording::open(&args.file, Some(read.format))?.behind(&base)?;
     let evidence = collect(again, &rests_on)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     let mut stopped = false;
     for (name, case) in &cases {
         let Some(session) = sessions.get(name) else { continue };

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Graph) -> Result<Exit, Failure> {
     } else {
         (from_file(args)?, None)
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let loops: Vec<_> = view.loops.iter().map(loop_json).collect();
         let whole = json!({"nodes": view.workflow.nodes, "edges": view.workflow.edges, "loops": loops, "session": report});

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
         wanted.push(Which::All);
     }
     let sessions = sessions(desk.as_ref(), &wanted, args.limit)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let all: Vec<Value> = sessions.iter().map(Listed::as_json).collect();
         writeln!(out, "{}", Value::Array(all))?;

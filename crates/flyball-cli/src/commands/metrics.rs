@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         metrics.take(event, decision);
         Ok(())
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let mut all = json!(metrics);
         if let Some(all) = all.as_object_mut() {

@@ -16,7 +16,7 @@ use crate::story::Tally;
 use flyball::{Denier, Event, Kind, Origin, Preset};
 use flyball_journal::{Address, Claims, Incoming, Recorder, RecorderOptions, Refusal, StoreError};
 use serde_json::json;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 /// How many lines are recorded in one commit at most.
@@ -68,7 +68,9 @@ pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
             out.push('\n');
         }
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(out.as_bytes())?;
+        // A program that reads decisions gets them as they are.
+        let shown = if stdout.is_terminal() { flyball::visible(&out) } else { out.as_str().into() };
+        stdout.write_all(shown.as_bytes())?;
         stdout.flush()?;
         deliveries.nudge();
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Outbox) -> Result<Exit, Failure> {
             errands.extend(desk.errands(state, SHOWN)?);
         }
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", json!(errands))?;
         return Ok(Exit::Done);
@@ -61,7 +61,7 @@ fn deliver(desk: Arc<dyn Desk>, args: &Outbox) -> Result<Exit, Failure> {
     let policy = load::source(&args.policy, Preset::Agent)?;
     let courier = Courier::new(desk, &policy.base().journal, Probe::default());
     let told = courier.deliver(SHOWN)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", json!(told))?;
     } else {
@@ -89,7 +89,7 @@ fn retry(desk: &dyn Desk, key: &str, args: &Outbox) -> Result<Exit, Failure> {
         let what = format!("no errand '{}' was given up", line(key, 80));
         return Err(Failure::new("errand_unknown", "", what, "see which were: flyball outbox --dead"));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", json!({"key": key, "state": "waiting"}))?;
     } else {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Prune) -> Result<Exit, Failure> {
     if !args.dry_run {
         flyball_serve::prune_owners(desk.as_ref())?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let whole = json!({"before": before, "dry_run": args.dry_run, "sessions": pruned.sessions,
             "events": pruned.events, "errands": pruned.errands});

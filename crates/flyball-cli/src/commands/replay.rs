@@ -100,7 +100,7 @@ fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<
     let mut recording = Recording::open(path, args.format)?.behind(source.base())?;
     let mut sessions = Sessions::new(source.clone());
     let mut tally = Tally::default();
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, crate::terminal::stdout());
     let folded = fold(&mut recording, &mut sessions, |decision| {
         if args.json {
             writeln!(out, "{}", decision.to_json())?;

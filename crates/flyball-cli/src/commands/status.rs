@@ -37,7 +37,7 @@ fn all(args: &Arguments) -> Result<Exit, Failure> {
     let counts = counts(&statuses);
     let needs_person = |listed: &&Listed| listed.activity.needs_person();
     let waiting: Vec<&Listed> = sessions.iter().filter(needs_person).take(SHOWN).collect();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.who.json {
         let counts: serde_json::Map<String, Value> =
             counts.iter().map(|(status, count)| (status.as_str().to_owned(), json!(count))).collect();
@@ -105,7 +105,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let commands = next(desk, name, &state, plan.as_ref())?;
     let stands = Whereabouts::of(desk, name, &state)?;
     let off = head.glance.label.is_some() && !desk.handles(name)?.label;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.who.json {
         let plan = plan.as_ref().map(Plan::as_json);
         let whole = json!({"session": name, "state": activity.status, "idle_ms": activity.idle_ms,

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
             let (role, sessions, all_sessions) = (known(*role), sessions.clone(), *all_sessions);
             let wanted = KeyRequest { name, role, sessions, all_sessions, ttl_ms: ttl };
             let new = keys.create_requested(wanted)?;
-            let mut out = std::io::stdout().lock();
+            let mut out = crate::terminal::stdout();
             if *json {
                 writeln!(out, "{}", json!(new))?;
             } else {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Token) -> Result<Exit, Failure> {
                 return Err(Failure::new("key_unknown", "", what, "`flyball token list` has the ids"));
             };
             writeln!(
-                std::io::stdout().lock(),
+                crate::terminal::stdout(),
                 "Taken back: {} ({}).",
                 line(&key.name, 60),
                 key.role.as_str()
@@ -70,7 +70,7 @@ fn bad_age(text: &str) -> Failure {
 }
 
 fn print(keys: &[(String, Key)], as_json: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if as_json {
         let all: Vec<Value> = keys.iter().map(|(id, key)| json!({"id": id, "key": key})).collect();
         writeln!(out, "{}", Value::Array(all))?;

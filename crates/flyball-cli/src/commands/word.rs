@@ -74,7 +74,7 @@ impl<'a> Word<'a> {
 
     /// Prints the decision and what it means, and gives the exit code.
     pub(super) fn tell(&self, decision: &Decision, means: &[String]) -> Result<Exit, Failure> {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         if self.who.json {
             writeln!(out, "{}", decision.to_json())?;
         } else {
@@ -133,7 +133,7 @@ impl<'a> Word<'a> {
 
     /// Says that there is nothing to do; nothing is recorded.
     pub(super) fn nothing(&self, what: &str) -> Result<Exit, Failure> {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         if self.who.json {
             let state = self.state.status();
             writeln!(

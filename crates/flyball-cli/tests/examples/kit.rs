@@ -59,7 +59,10 @@ impl Place {
     /// One example runs cargo, which writes no log of ours; a script in its place does, and hands over.
     fn watch_cargo(&self) {
         let cargo = std::env::var("CARGO").expect("tests are run by cargo");
-        let log = r#"echo "gate $FLYBALL_SESSION $FLYBALL_NODE $FLYBALL_TURN" >> "$STEPS""#;
+        let log = format!(
+            r#"echo "gate $FLYBALL_SESSION $FLYBALL_NODE $FLYBALL_TURN" >> '{}'"#,
+            self.steps().display()
+        );
         let script = format!("#!/bin/sh\n{log}\nexec '{cargo}' \"$@\"\n");
         let bin = self.folder.join("bin");
         std::fs::create_dir_all(&bin).expect("a folder");

@@ -78,8 +78,8 @@ impl Words {
 
 /// One line without anything that plays tricks, of bounded length.
 fn plain(text: &str) -> String {
-    let tricky = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let line: String = text.chars().map(|c| if tricky(c) { ' ' } else { c }).take(CHARS).collect();
+    let line: String =
+        text.chars().map(|c| if flyball::is_deceptive(c) { ' ' } else { c }).take(CHARS).collect();
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,35 +1,13 @@
 //! Secrets that are known by their own shape: tokens with a prefix, JSON Web Tokens, private keys, passwords in URLs.
 
 use super::Find;
+use super::anchors::Anchor;
 use super::raw::{at, run, starts, word_begins};
-
-/// What a hit of the scanner may be the beginning of.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
-    /// A token of the table.
-    Token(&'static Token),
-    /// Three parts in base64url.
-    Jwt,
-    /// `-----BEGIN … PRIVATE KEY-----`.
-    Pem,
-    /// `scheme://`.
-    Url,
-    /// `12345678:AA…`.
-    Telegram,
-    /// `SK` and 32 hexadecimal digits.
-    Twilio,
-    /// `SG.….…`.
-    SendGrid,
-    /// The address of a webhook, which is a secret itself.
-    Hook,
-    /// A name such as `password`.
-    Word,
-}
 
 /// A token with a prefix.
 #[derive(Debug)]
 pub(super) struct Token {
-    prefix: &'static str,
+    pub(super) prefix: &'static str,
     kind: &'static str,
     bytes: fn(u8) -> bool,
     least: usize,
@@ -62,11 +40,11 @@ fn word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-fn dashed(byte: u8) -> bool {
+pub(super) fn dashed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-fn hex(byte: u8) -> bool {
+pub(super) fn hex(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
 }
 
@@ -74,8 +52,8 @@ fn hook(byte: u8) -> bool {
     dashed(byte) || byte == b'/'
 }
 
-/// A longer prefix stands before a shorter one that it begins with.
-static TOKENS: [Token; 44] = [
+/// Tokens that begin with a prefix of their own.
+pub(super) const TOKENS: &[Token] = &[
     aws("AKIA"),
     aws("ASIA"),
     aws("ABIA"),
@@ -108,7 +86,6 @@ static TOKENS: [Token; 44] = [
     token("rk_test_", "stripe-key", letters, 16),
     token("whsec_", "stripe-key", letters, 24),
     token("npm_", "npm-token", letters, 36),
-    token("pypi-AgEI", "pypi-token", dashed, 50),
     mixed("hf_", "huggingface-token", letters, 30),
     token("dop_v1_", "digitalocean-token", hex, 64),
     token("shpat_", "shopify-token", hex, 32),
@@ -120,56 +97,61 @@ static TOKENS: [Token; 44] = [
     mixed("lin_api_", "linear-key", letters, 30),
     mixed("glsa_", "grafana-token", word, 32),
     token("AGE-SECRET-KEY-1", "age-key", upper, 50),
+    token("pypi-Ag", "pypi-token", dashed, 50),
+    token("glcbt-", "gitlab-token", dashed, 20),
+    token("glptt-", "gitlab-token", dashed, 20),
+    token("glft-", "gitlab-token", dashed, 20),
+    token("glsoat-", "gitlab-token", dashed, 20),
+    token("glimt-", "gitlab-token", dashed, 20),
+    token("glagent-", "gitlab-token", dashed, 20),
+    mixed("GR1348941", "gitlab-token", dashed, 20),
+    mixed("xoxc-", "slack-token", dashed, 10),
+    mixed("xoxd-", "slack-token", dashed, 10),
+    mixed("xoxe-", "slack-token", dashed, 10),
+    mixed("xoxe.xox", "slack-token", dashed, 20),
+    mixed("api_org_", "huggingface-token", letters, 30),
+    mixed("1//0", "google-token", dashed, 40),
+    token("doo_v1_", "digitalocean-token", hex, 64),
+    token("dor_v1_", "digitalocean-token", hex, 64),
+    token("shpca_", "shopify-token", hex, 32),
+    token("shppa_", "shopify-token", hex, 32),
+    mixed("hvb.", "vault-token", dashed, 20),
+    token("dapi", "databricks-token", hex, 32),
+    mixed("ATATT3", "atlassian-token", dashed, 30),
+    mixed("ATCTT3", "atlassian-token", dashed, 30),
+    mixed("ATBB", "atlassian-token", letters, 28),
+    mixed("r8_", "replicate-token", letters, 30),
+    mixed("pplx-", "perplexity-key", letters, 30),
+    mixed("sntrys_", "sentry-token", dashed, 30),
+    mixed("sntryu_", "sentry-token", letters, 30),
+    mixed("dckr_oat_", "docker-token", dashed, 20),
+    mixed("lsv2_pt_", "langsmith-key", word, 30),
+    mixed("lsv2_sk_", "langsmith-key", word, 30),
+    mixed("PMAK-", "postman-key", dashed, 40),
+    mixed("sq0atp-", "square-token", dashed, 20),
+    mixed("sq0csp-", "square-token", dashed, 30),
+    mixed("tskey-", "tailscale-key", dashed, 20),
+    mixed("HRKU-", "heroku-key", dashed, 30),
+    mixed("NRAK-", "newrelic-key", upper, 20),
+    mixed("nfp_", "netlify-token", letters, 30),
+    mixed("ntn_", "notion-token", letters, 30),
+    mixed("pul-", "pulumi-token", hex, 40),
+    mixed("pscale_tkn_", "planetscale-token", dashed, 30),
+    mixed("pscale_pw_", "planetscale-password", dashed, 30),
+    mixed("rubygems_", "rubygems-key", hex, 40),
+    mixed("sbp_", "supabase-token", hex, 32),
+    mixed("figd_", "figma-token", dashed, 30),
+    mixed("glc_eyJ", "grafana-token", letters, 30),
+    mixed("ops_eyJ", "1password-token", dashed, 60),
+    mixed("bkua_", "buildkite-token", letters, 30),
+    mixed("CCIPAT_", "circleci-token", word, 30),
+    mixed("cfut_", "cloudflare-token", letters, 30),
 ];
 
+/// The longest user and password of a URL.
+const USER_INFO_BYTES: usize = 320;
 /// The longest path of a webhook.
 const HOOK_BYTES: usize = 256;
-/// Names that may stand beside a secret; `keyed.rs` looks at the whole name.
-const WORDS: [&str; 17] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "secret",
-    "api_key",
-    "apikey",
-    "api-key",
-    "token",
-    "private_key",
-    "privatekey",
-    "private-key",
-    "accountkey",
-    "account_key",
-    "sharedaccesskey",
-    "authorization",
-    "bearer ",
-];
-
-/// Everything that the scanner looks for.
-pub(super) fn anchors() -> Vec<(String, Anchor)> {
-    let mut anchors: Vec<(String, Anchor)> = Vec::new();
-    for token in &TOKENS {
-        // One anchor for all that begin alike; the longest that fits is found later.
-        if !matches!(token.prefix, "sk-ant-" | "sk-proj-") {
-            anchors.push((token.prefix.to_owned(), Anchor::Token(token)));
-        }
-    }
-    anchors.extend("0123456789abcdef".chars().map(|digit| (format!("sk{digit}"), Anchor::Twilio)));
-    let others = [
-        ("eyJ", Anchor::Jwt),
-        ("-----BEGIN ", Anchor::Pem),
-        ("://", Anchor::Url),
-        (":\\/\\/", Anchor::Url),
-        (":AA", Anchor::Telegram),
-        ("SG.", Anchor::SendGrid),
-        ("hooks.slack.com", Anchor::Hook),
-        ("api/webhooks/", Anchor::Hook),
-    ];
-    anchors.extend(others.into_iter().map(|(word, anchor)| (word.to_owned(), anchor)));
-    anchors.extend(WORDS.into_iter().map(|word| (word.to_owned(), Anchor::Word)));
-    anchors
-}
-
 /// How far a run of letters, digits and dashes was looked at in vain, so that it is not looked at again from each of
 /// its parts.
 #[derive(Default)]
@@ -181,7 +163,7 @@ pub(super) struct Vain {
 /// Looks closely at a hit between `start` and `end`.
 pub(super) fn find(bytes: &[u8], anchor: Anchor, start: usize, end: usize, vain: &mut Vain) -> Option<Find> {
     match anchor {
-        Anchor::Token(first) => prefixed(bytes, start, first, vain),
+        Anchor::Token(token) => prefixed(bytes, start, token, vain),
         Anchor::Jwt => jwt(bytes, start, vain),
         Anchor::Pem => pem(bytes, start, end),
         Anchor::Url => url(bytes, start, end),
@@ -189,16 +171,14 @@ pub(super) fn find(bytes: &[u8], anchor: Anchor, start: usize, end: usize, vain:
         Anchor::Twilio => twilio(bytes, start),
         Anchor::SendGrid => send_grid(bytes, start),
         Anchor::Hook => webhook(bytes, end),
-        Anchor::Word => None,
+        _ => None,
     }
 }
 
-fn prefixed(bytes: &[u8], start: usize, first: &'static Token, vain: &mut Vain) -> Option<Find> {
-    if !word_begins(bytes, start) {
+fn prefixed(bytes: &[u8], start: usize, token: &'static Token, vain: &mut Vain) -> Option<Find> {
+    if !word_begins(bytes, start) || !starts(bytes, start, token.prefix.as_bytes()) {
         return None;
     }
-    let longer = TOKENS.iter().filter(|token| token.prefix.starts_with(first.prefix));
-    let token = longer.into_iter().find(|token| starts(bytes, start, token.prefix.as_bytes()))?;
     let from = start + token.prefix.len();
     if token.mixed && start < vain.random {
         return None;
@@ -218,7 +198,7 @@ fn prefixed(bytes: &[u8], start: usize, first: &'static Token, vain: &mut Vain) 
 }
 
 /// Whether some part between dashes is long, and letters and digits are mixed in the whole.
-fn is_random(text: &[u8]) -> bool {
+pub(super) fn is_random(text: &[u8]) -> bool {
     let long = text.split(|byte| !byte.is_ascii_alphanumeric()).any(|part| part.len() >= 10);
     long && text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic)
 }
@@ -238,27 +218,31 @@ fn jwt(bytes: &[u8], start: usize, vain: &mut Vain) -> Option<Find> {
     (parts && dots).then_some(Find { start, end: third, kind: "jwt" })
 }
 
-/// Line breaks are escapes here: `\n`, or `\\n` inside a text inside the text.
+/// Line breaks may be escapes: `\n`, or `\\n` inside a text inside the text.
 fn pem(bytes: &[u8], start: usize, end: usize) -> Option<Find> {
     let label = run(bytes, end, |byte| upper(byte) || byte == b' ');
-    if !starts(bytes, label, b"-----") || !bytes.get(end..label)?.ends_with(b"PRIVATE KEY") {
+    let name = bytes.get(end..label)?.trim_ascii_end();
+    let private = name.ends_with(b"PRIVATE KEY") || name.ends_with(b"PRIVATE KEY BLOCK");
+    // SSH2 keys have four dashes, the others five.
+    if !private || !starts(bytes, label, b"----") {
         return None;
     }
     let kind = "private-key";
-    let (mut place, mut line, mut longest, mut last) = (label + 5, 0, 0, 0);
+    let (mut place, mut line, mut longest, mut last) = (label + 4, 0, 0, 0);
     loop {
         match at(bytes, place) {
-            b'-' if starts(bytes, place, b"-----END ") => {
+            b'-' if starts(bytes, place, b"-----END ") || starts(bytes, place, b"---- END ") => {
                 let close = run(bytes, place + 9, |byte| upper(byte) || byte == b' ');
-                let end = if starts(bytes, close, b"-----") { close + 5 } else { close };
-                return Some(Find { start, end, kind });
+                return Some(Find { start, end: run(bytes, close, |byte| byte == b'-'), kind });
             }
-            b'-' if starts(bytes, place, b"-----BEGIN ") => break,
+            b'-' if starts(bytes, place, b"-----BEGIN ") || starts(bytes, place, b"---- BEGIN ") => break,
             byte if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=') => {
                 (place, line) = (place + 1, line + 1);
                 (last, longest) = (place, longest.max(line));
             }
-            b' ' | b'-' | b':' | b',' | b'.' => (place, line) = (place + 1, 0),
+            b' ' | b'-' | b':' | b',' | b'.' | b'\n' | b'\r' | b'\t' | b'(' | b')' | b'@' => {
+                (place, line) = (place + 1, 0)
+            }
             b'\\' if at(bytes, place + 1) == b'/' => (place, line) = (place + 2, line + 1),
             b'\\' if matches!(at(bytes, place + 1), b'n' | b'r' | b't' | b'\\') => {
                 (place, line) = (place + 2, 0)
@@ -314,34 +298,43 @@ fn webhook(bytes: &[u8], host: usize) -> Option<Find> {
     (end >= start + 20 && is_random(bytes.get(start..end)?)).then_some(Find { start, end, kind })
 }
 
-/// `scheme://user:PASSWORD@host`: the password alone.
+/// `scheme://user:PASSWORD@host`: the password alone; `scheme://TOKEN@host`: a token in the place of the user.
 fn url(bytes: &[u8], start: usize, end: usize) -> Option<Find> {
     if !start.checked_sub(1).is_some_and(|place| at(bytes, place).is_ascii_alphanumeric()) {
         return None;
     }
-    let user = run(bytes, end, |byte| dashed(byte) || matches!(byte, b'.' | b'~' | b'%' | b'+'));
+    let most = bytes.get(..bytes.len().min(end + USER_INFO_BYTES))?;
+    let user = run(most, end, |byte| dashed(byte) || matches!(byte, b'.' | b'~' | b'%' | b'+'));
+    if at(bytes, user) == b'@' {
+        let name = bytes.get(end..user)?;
+        let random = name.len() >= 20 && is_random(name) && !super::value::is_identifier(name);
+        return random.then_some(Find { start: end, end: user, kind: "url-token" });
+    }
     if at(bytes, user) != b':' {
         return None;
     }
     let from = user + 1;
-    let mut to = run(bytes, from, in_password);
-    if at(bytes, to) != b'@' || to - from > 256 {
+    let mut to = run(most, from, in_password);
+    if at(bytes, to) != b'@' {
         return None;
     }
     // A password with an `@` of its own: the last one before the host counts.
     loop {
-        let next = run(bytes, to + 1, in_password);
-        if at(bytes, next) != b'@' || next - from > 256 {
+        let next = run(most, to + 1, in_password);
+        if at(bytes, next) != b'@' {
             break;
         }
         to = next;
     }
-    let host = at(bytes, to + 1).is_ascii_alphanumeric() && !starts(bytes, to + 1, b"sha256:");
+    let after = at(bytes, to + 1);
+    let host =
+        (after.is_ascii_alphanumeric() || matches!(after, b'/' | b'[')) && !starts(bytes, to + 1, b"sha256:");
     let password = bytes.get(from..to)?;
-    let real = password.len() >= 3 && !super::value::is_filler(password);
+    let real =
+        password.len() >= 3 && !super::value::is_filler(password) && !super::value::is_reference(password);
     (host && real).then_some(Find { start: from, end: to, kind: "url-password" })
 }
 
 fn in_password(byte: u8) -> bool {
-    byte.is_ascii_graphic() && !b"\"'\\/<>{}$[]()*`,?#|@".contains(&byte)
+    byte.is_ascii_graphic() && !b"\"'\\/<>{}[]`?#|@".contains(&byte)
 }

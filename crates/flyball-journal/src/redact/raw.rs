@@ -1,4 +1,4 @@
-//! The raw text of JSON: escapes, quotes at any depth of nesting, and where words begin.
+//! Reading text byte by byte: escapes, quotes at any depth of nesting, and where words begin.
 
 /// The byte at a place; 0 beyond the end.
 pub(super) fn at(bytes: &[u8], place: usize) -> u8 {
@@ -62,11 +62,11 @@ pub(super) fn run(bytes: &[u8], start: usize, allowed: fn(u8) -> bool) -> usize 
 
 /// Skips blanks.
 pub(super) fn blanks(bytes: &[u8], start: usize) -> usize {
-    run(bytes, start, |byte| byte == b' ')
+    run(bytes, start, |byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// The number of backslashes before a double quote here: 0 for a quote of the event itself, 1 inside a text of it,
-/// 3 and 7 inside texts inside that text. `None` if there is no quote.
+/// The number of backslashes before a double quote here: 0 for a plain quote, 1 for one in a quoted
+/// text, 3 and 7 for those inside texts inside that text. `None` if there is no quote.
 pub(super) fn quote(bytes: &[u8], place: usize) -> Option<usize> {
     let slashes = (0..8).take_while(|n| at(bytes, place + n) == b'\\').count();
     (at(bytes, place + slashes) == b'"' && matches!(slashes, 0 | 1 | 3 | 7)).then_some(slashes)
@@ -94,48 +94,4 @@ pub(super) fn text_ends(bytes: &[u8], start: usize, slashes: usize, most: usize)
         }
     }
     None
-}
-
-/// The insides of all strings of a line that are values, not keys.
-pub(super) fn string_values(bytes: &[u8]) -> Vec<(usize, usize)> {
-    let mut values = Vec::new();
-    let mut place = 0;
-    while place < bytes.len() {
-        if at(bytes, place) != b'"' {
-            place += 1;
-            continue;
-        }
-        let start = place + 1;
-        let end = text_ends(bytes, start, 0, usize::MAX).unwrap_or(bytes.len());
-        let next = run(bytes, end + 1, |byte| byte.is_ascii_whitespace());
-        if at(bytes, next) != b':' {
-            values.push((start, end));
-        }
-        place = end + 1;
-    }
-    values
-}
-
-/// Widens a stretch so that it begins and ends between escapes. The cursor goes along from stretch to stretch, so that
-/// many of them in one text do not cost more than one.
-pub(super) fn whole_escapes(bytes: &[u8], cursor: &mut usize, start: usize, end: usize) -> (usize, usize) {
-    let (from, _) = escape_around(bytes, cursor, start);
-    let (_, to) = escape_around(bytes, cursor, end.saturating_sub(1));
-    (from, to)
-}
-
-/// The escape or the single byte that holds a place.
-fn escape_around(bytes: &[u8], cursor: &mut usize, place: usize) -> (usize, usize) {
-    loop {
-        let length = match (at(bytes, *cursor), at(bytes, *cursor + 1)) {
-            (b'\\', b'u') => 6,
-            (b'\\', _) => 2,
-            _ => 1,
-        };
-        let next = (*cursor + length).min(bytes.len());
-        if next > place || next == *cursor {
-            return (*cursor, next);
-        }
-        *cursor = next;
-    }
 }

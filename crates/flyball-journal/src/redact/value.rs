@@ -5,12 +5,14 @@
 pub(super) struct Context {
     /// In quotes of any kind.
     pub(super) quoted: bool,
-    /// A member of the event's own JSON, not of a text in it.
+    /// A member of the event's own JSON, not of a text inside it.
     pub(super) member: bool,
     /// Written as only values are: `--password=…`, `?password=…`, `DB_PASSWORD=…`.
     pub(super) loud: bool,
-    /// Beside a name that only says `TOKEN`.
+    /// Beside a name that only says `token` or `key`.
     pub(super) token: bool,
+    /// Beside the name of a user.
+    pub(super) login: bool,
 }
 
 /// Words that stand for a value, or are a type or a state.
@@ -92,7 +94,10 @@ pub(super) fn is_secret(value: &[u8], context: Context) -> bool {
     let digit = value.iter().any(u8::is_ascii_digit);
     let letter = value.iter().any(u8::is_ascii_alphabetic);
     if context.token {
-        return value.len() >= 16 && digit && letter && !value.contains(&b' ') && !is_identifier(value);
+        let least = if context.loud { 8 } else { 16 };
+        let random =
+            digit && letter && !value.contains(&b' ') && !is_identifier(value) && !holds_break(value);
+        return value.len() >= least && random;
     }
     if context.member {
         return true;
@@ -130,7 +135,7 @@ fn is_plain_secret(value: &[u8], context: Context) -> bool {
     if !value.is_ascii() || value.iter().any(|byte| b"_.:/()[]{}<>,;\\".contains(byte)) {
         return false;
     }
-    if context.loud {
+    if context.loud || context.login {
         return !has_filler_part(value);
     }
     context.quoted && (parts == 1 || parts >= 4) && !label && !has_filler_part(value)
@@ -138,10 +143,11 @@ fn is_plain_secret(value: &[u8], context: Context) -> bool {
 
 fn holds_break(value: &[u8]) -> bool {
     value.windows(2).any(|pair| pair == b"\\n" || pair == b"\\r")
+        || value.iter().any(|byte| b"\n\r".contains(byte))
 }
 
 /// `db-credentials-v2`, `config.api_key2`: several parts, each a word, a small number or a word with a digit or two.
-fn is_identifier(value: &[u8]) -> bool {
+pub(super) fn is_identifier(value: &[u8]) -> bool {
     let parts: Vec<&[u8]> =
         value.split(|byte| b"-_./:|,".contains(byte)).filter(|part| !part.is_empty()).collect();
     let simple = |part: &&[u8]| {
@@ -154,7 +160,7 @@ fn is_identifier(value: &[u8]) -> bool {
 }
 
 /// `$VAR`, `${…}`, `<…>`, `{{…}}`, `%(x)s`, `!Ref`, `os.environ[…]`, an address.
-fn is_reference(value: &[u8]) -> bool {
+pub(super) fn is_reference(value: &[u8]) -> bool {
     let second = value.get(1).copied().unwrap_or(0);
     let begins = match value.first() {
         Some(b'$') => second.is_ascii_alphabetic() || matches!(second, b'_' | b'{' | b'(' | b'$'),
@@ -173,7 +179,7 @@ fn is_reference(value: &[u8]) -> bool {
     begins || gap || braces || REFERENCES.iter().any(|word| lower.starts_with(word.as_bytes()))
 }
 
-fn is_path(value: &[u8]) -> bool {
+pub(super) fn is_path(value: &[u8]) -> bool {
     let starts = [&b"/"[..], b"./", b"../", b"~/", b"\\/"].iter().any(|start| value.starts_with(start));
     let drive = matches!(value, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
     let ending = [

@@ -75,6 +75,7 @@ impl Walk {
             Line::Words(words) => words.clone(),
         };
         let mut job = Job::new(argv, &self.world.workspace);
+        job.env.extend(self.world.passed(&[]));
         job.env.push((RUN.to_owned(), self.world.files.display().to_string()));
         job.deadline = Some(MEASURING);
         let ran = run(&job, &self.cancel, &mut |_, _| {}).ok()?;

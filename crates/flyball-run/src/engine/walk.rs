@@ -98,7 +98,8 @@ impl Turn<'_> {
         ];
         let advice = self.walk.vars.get("advice").and_then(Value::as_str);
         let advice = advice.map(|text| ("FLYBALL_ADVICE", text.to_owned()));
-        about.into_iter().chain(advice).map(|(name, value)| (name.to_owned(), value)).collect()
+        let about = about.into_iter().chain(advice).map(|(name, value)| (name.to_owned(), value));
+        self.walk.world.passed(&[]).into_iter().chain(about).collect()
     }
 
     /// What is left of its time.

@@ -75,9 +75,21 @@ pub struct World {
     providers: BTreeMap<String, Box<dyn Provider>>,
     /// The conditions of routers, by node.
     conditions: BTreeMap<String, Vec<Rule>>,
+    /// Looks up a variable of the environment.
+    env: Environment,
+}
+
+/// Those of the named variables that are set.
+fn passed<'a>(names: impl Iterator<Item = &'a String>, env: &Environment) -> Vec<(String, String)> {
+    names.filter_map(|name| env(name).map(|value| (name.clone(), value))).collect()
 }
 
 impl World {
+    /// The variables that a program inherits beside the ordinary ones: those that the workflow names, and `more`.
+    pub(crate) fn passed(&self, more: &[String]) -> Vec<(String, String)> {
+        passed(self.plan.pass_env.iter().chain(more), &self.env)
+    }
+
     /// Puts together what a plan needs.
     ///
     /// # Errors
@@ -102,6 +114,8 @@ impl World {
         let configs = Providers::from_value(&Value::Object(written))?;
         for (name, mut config) in configs.0 {
             if let ProviderConfig::Command(command) = &mut config {
+                let named = passed(plan.pass_env.iter().chain(&command.pass_env), &around.env);
+                command.env.extend(named);
                 command.env.insert(RUN.to_owned(), around.files.display().to_string());
             }
             providers.insert(name.clone(), build(&config, &name, around.env.as_ref())?);
@@ -125,6 +139,7 @@ impl World {
             rerunnable,
             providers,
             conditions,
+            env: around.env,
         })
     }
 

@@ -16,7 +16,8 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
         Line::Words(words) => words.iter().map(|word| vars.fill(word)).collect(),
     };
     let mut job = Job::new(argv, &turn.walk.world.workspace);
-    job.env = command.env.iter().map(|(name, value)| (name.clone(), vars.fill(value))).collect();
+    job.env = turn.walk.world.passed(&command.pass_env);
+    job.env.extend(command.env.iter().map(|(name, value)| (name.clone(), vars.fill(value))));
     job.env.extend(turn.about());
     job.input = command.input.as_ref().map(|input| vars.fill(input).into_bytes());
     job.deadline = turn.left();

@@ -8,6 +8,7 @@
 //! `settle` the group and collect the exit status.
 
 mod cancel;
+mod environment;
 mod output;
 mod start;
 
@@ -38,7 +39,8 @@ pub struct Job {
     pub argv: Vec<String>,
     /// The folder to run it in.
     pub dir: PathBuf,
-    /// Variables set on top of the inherited environment; the last of a name wins.
+    /// Variables set on top of the inherited ones, which are harmless ones only (`environment.rs`); the last of a name
+    /// wins.
     pub env: Vec<(String, String)>,
     /// What the program reads on its standard input; `None` = nothing, at once.
     pub input: Option<Vec<u8>>,

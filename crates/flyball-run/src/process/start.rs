@@ -85,6 +85,7 @@ pub(super) fn start(job: &Job) -> Result<Started, NotStarted> {
     command.args(arguments).current_dir(&job.dir).process_group(0);
     command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env_clear().envs(super::environment::inherited());
     for (name, value) in &job.env {
         if name.is_empty() || name.contains('=') {
             let what = format!("'{name}' is no name of an environment variable");

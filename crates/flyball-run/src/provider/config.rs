@@ -119,9 +119,13 @@ pub struct CommandConfig {
     /// The folder to run it in; the runner's if absent.
     #[serde(default)]
     pub dir: Option<String>,
-    /// Variables for it. None of them may be a key: it inherits the environment.
+    /// Variables for it. None of them may be a key: name the variable that holds it in `pass_env`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Variables of the runner's environment that it inherits beside the ordinary ones, for example the one with its
+    /// key.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
     /// What it reads on its standard input.
     #[serde(default)]
     pub input: PromptForm,

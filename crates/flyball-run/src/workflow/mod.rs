@@ -70,6 +70,8 @@ pub struct Plan {
     pub reviewer: Option<String>,
     /// The provider that takes over when a loop stalls, for `retry_with_new_provider`.
     pub fallback_provider: Option<String>,
+    /// Variables of the runner's environment that its programs inherit beside the ordinary ones.
+    pub pass_env: Vec<String>,
 }
 
 impl Plan {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The keys of the file itself.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 19] = [
     "version",
     "name",
     "goal",
@@ -31,6 +31,7 @@ pub(super) const KEYS: [&str; 18] = [
     "fallback_provider",
     "description",
     "labels",
+    "pass_env",
 ];
 
 /// A file that is being read.
@@ -181,6 +182,7 @@ fn plan(source: &Source<'_>, folder: &Path) -> Result<Plan, Vec<Failure>> {
         vars: file.part("vars"),
         reviewer: file.part("reviewer"),
         fallback_provider: file.part("fallback_provider"),
+        pass_env: file.part("pass_env"),
     };
     if file.wrong.is_empty() { Ok(plan) } else { Err(file.wrong) }
 }

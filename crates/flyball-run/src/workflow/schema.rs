@@ -52,6 +52,9 @@ struct File {
     reviewer: Option<String>,
     /// The provider that takes over from a loop that has stalled, for `on_stall: retry_with_new_provider`.
     fallback_provider: Option<String>,
+    /// Variables of the runner's environment that its programs inherit beside the ordinary ones. Keys are not inherited
+    /// unless they are named here.
+    pass_env: Option<Vec<String>>,
 }
 
 /// A signal: its name alone, or how it is measured.

@@ -121,6 +121,10 @@ pub struct Command {
     /// Variables of its environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Variables of the runner's environment that it inherits beside the ordinary ones, for example the key of a coding
+    /// agent.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
     /// What it reads on its standard input; a template.
     pub input: Option<String>,
     /// Exit codes that mean partial success.

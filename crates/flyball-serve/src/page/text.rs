@@ -19,8 +19,7 @@ pub(super) fn plain(text: &str, most: usize) -> String {
 fn shown(c: char) -> char {
     match c {
         '\n' | '\t' => c,
-        '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
-        c if c.is_control() => ' ',
+        c if flyball::is_deceptive(c) => ' ',
         c => c,
     }
 }

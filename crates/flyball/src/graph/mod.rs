@@ -294,9 +294,7 @@ pub(crate) fn shown(name: &str, limit: usize) -> String {
 
 /// Characters that would break a line, a layout or the reading direction.
 fn unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{61c}')
+    crate::is_deceptive(c) || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
 /// The graph with numbers for names. Edges that name no listed node are left out, so that

@@ -94,7 +94,7 @@ impl Budget {
             let key = line.key(1);
             if enforced || !self.warned.contains(&key) {
                 warned.push(key);
-                trips.add(mode, self.draft(cx, line, limit, line.severity, sentence(line, limit)));
+                trips.add(mode, self.draft(cx, line, limit, line.severity, sentence(cx, line, limit)));
             }
             return;
         }

@@ -1,5 +1,6 @@
 //! One budget as it stands: its name, its limit, what is used of it, and how that is said.
 
+use super::Cx;
 use crate::decision::{Severity, Trip};
 use crate::fingerprint::Fingerprint;
 use crate::limits::NAME_BYTES;
@@ -103,7 +104,7 @@ fn duration(ms: u64) -> String {
     }
 }
 
-pub(super) fn sentence(line: &Line<'_>, limit: u64) -> String {
+pub(super) fn sentence(cx: &Cx<'_>, line: &Line<'_>, limit: u64) -> String {
     let share = share(line.name, line.used, limit);
     match (line.scope, line.name) {
         ("session", "runtime_ms" | "wall_ms") => {
@@ -112,12 +113,12 @@ pub(super) fn sentence(line: &Line<'_>, limit: u64) -> String {
         ("session", _) => format!("the session has used {share}"),
         ("turn", "timeout_ms") => format!("the turn took {share}"),
         ("turn", _) => format!("the turn has used {share}"),
-        ("node", _) => format!("node '{}' has used {share}", line.whose),
+        ("node", _) => format!("node '{}' has used {share}", cx.label(line.whose)),
         ("loop", "iterations") => {
             format!("loop {} has gone round {} of {limit} times", line.whose, line.used)
         }
         ("loop", _) => format!("loop {} has used {share}", line.whose),
         ("message", _) => format!("{share} for one message are used"),
-        _ => format!("the session '{}' above this one has used {share}", line.whose),
+        _ => format!("the session '{}' above this one has used {share}", cx.label(line.whose)),
     }
 }

@@ -146,7 +146,8 @@ impl Cycle {
         let shown = (found.period * found.passes()).min(12);
         let mut trail = cx.flow.trail_with(from, to);
         trail.drain(..trail.len().saturating_sub(shown + 1));
-        let message = format!("Oscillating cycle detected: {}", trail.join("→"));
+        let labels: Vec<&str> = trail.iter().map(|node| cx.label(node)).collect();
+        let message = format!("Oscillating cycle detected: {}", labels.join("→"));
         let mut events = self.transitions.last_events((found.period * found.passes()).saturating_sub(1));
         events.push(cx.seq);
         let draft = Draft::new("cycle", "cycle_detected", Severity::Block, message)
@@ -158,7 +159,9 @@ impl Cycle {
             .actions(&["review_the_trail", "find_the_bounce", "fix_the_cause", "change_the_workflow", "release"])
             .halts_as(HaltReason::Oscillating)
             .feedback(format!(
-                "Going from '{from}' to '{to}' would close a circle that was already gone round. Choose another destination."
+                "Going from '{}' to '{}' would close a circle that was already gone round. Choose another destination.",
+                cx.label(from),
+                cx.label(to)
             ))
             .escalates();
         trips.add(limits.mode, draft);

@@ -31,14 +31,22 @@ impl Denial {
         u64::from((self.outcomes & mask).count_ones())
     }
 
-    fn draft(&self, severity: Severity, message: String, count: u64, limit: u64, tool: &str) -> Draft {
+    fn draft(
+        &self,
+        cx: &Cx<'_>,
+        severity: Severity,
+        message: String,
+        (count, limit): (u64, u64),
+        tool: &str,
+    ) -> Draft {
+        let shown = cx.label(tool);
         Draft::new("denial", "repeated_denial", severity, message)
             .count(count, limit)
             .scope("tool", tool)
             .events(self.events.clone())
             .actions(&["respect_the_refusal", "ask_the_person_why", "switch_to_interactive"])
             .halts_as(HaltReason::RepeatedError)
-            .feedback(format!("'{tool}' was refused {count} times. Do not ask for it again; find another way or say why it is needed."))
+            .feedback(format!("'{shown}' was refused {count} times. Do not ask for it again; find another way or say why it is needed."))
     }
 }
 
@@ -51,14 +59,14 @@ impl Guard for Denial {
             return;
         }
         let Some(limit) = limits.consecutive else { return };
-        let message = format!("'{}' was refused {times} times and is asked for again", call.tool);
+        let message = format!("'{}' was refused {times} times and is asked for again", cx.label(&call.tool));
         if times >= limit {
             trips.add(
                 limits.mode,
-                self.draft(ladder(self.blocks, Some(3)), message, times, limit, &call.tool),
+                self.draft(cx, ladder(self.blocks, Some(3)), message, (times, limit), &call.tool),
             );
         } else if times + 1 >= limit {
-            trips.add(limits.mode, self.draft(Severity::Warn, message, times, limit, &call.tool));
+            trips.add(limits.mode, self.draft(cx, Severity::Warn, message, (times, limit), &call.tool));
         }
     }
 
@@ -77,11 +85,17 @@ impl Guard for Denial {
                 }
                 let total = self.total(limits);
                 if let Some(limit) = limits.consecutive.filter(|limit| times >= *limit) {
-                    let message = format!("'{}' was refused {times} times", call.tool);
-                    trips.add(limits.mode, self.draft(Severity::Block, message, times, limit, &call.tool));
+                    let message = format!("'{}' was refused {times} times", cx.label(&call.tool));
+                    trips.add(
+                        limits.mode,
+                        self.draft(cx, Severity::Block, message, (times, limit), &call.tool),
+                    );
                 } else if let Some(limit) = limits.total.filter(|limit| total >= *limit) {
                     let message = format!("{total} of the last {} actions were refused", limits.of);
-                    trips.add(limits.mode, self.draft(Severity::Block, message, total, limit, &call.tool));
+                    trips.add(
+                        limits.mode,
+                        self.draft(cx, Severity::Block, message, (total, limit), &call.tool),
+                    );
                 }
             }
             Kind::ToolFinished { .. } if cx.facts.result.as_ref().is_some_and(|result| !result.ignored) => {

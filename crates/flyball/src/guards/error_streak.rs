@@ -94,9 +94,10 @@ impl ErrorStreak {
         if limits.same_error.is_some() && self.identical >= IDENTICAL && same < limits.same_error.unwrap_or(0)
         {
             let count = u64::from(self.identical);
-            let what = format!("the same call of '{tool}' failed with the same error");
+            let shown = cx.label(tool);
+            let what = format!("the same call of '{shown}' failed with the same error");
             let feedback = format!(
-                "The same call of '{tool}' has failed {count} times with the same error. It will fail again. Change the call or the approach."
+                "The same call of '{shown}' has failed {count} times with the same error. It will fail again. Change the call or the approach."
             );
             trips.add(
                 limits.mode,

@@ -90,7 +90,7 @@ impl Gate {
             .map(|check| cut(&check.name, 48).to_owned())
             .collect();
         let draft = self
-            .verdict(limits, name, worst, request)
+            .verdict(cx, name, worst, request)
             .scope("gate", name)
             .scope("request", cut(request, 48))
             .events(self.events.clone())
@@ -101,7 +101,8 @@ impl Gate {
     }
 
     /// Which of the limits is reached first; none of them: the completion is refused and may be tried again.
-    fn verdict(&self, limits: &Limits, name: &str, worst: Option<(&str, u64)>, request: &str) -> Draft {
+    fn verdict(&self, cx: &Cx<'_>, name: &str, worst: Option<(&str, u64)>, request: &str) -> Draft {
+        let limits = &cx.limits.gate;
         let (attempts, same) = (u64::from(self.attempts), u64::from(self.same));
         let halt = |reason: &str, message: String| Draft::new("gate", reason, Severity::Halt, message);
         if let Some(((item, blocks), limit)) =
@@ -132,6 +133,7 @@ impl Gate {
             return draft;
         }
         let (request, left) = (super::validation::plain(request, 60), limit.saturating_sub(attempts));
+        let (request, name) = (cx.title(&request), cx.title(name));
         draft.feedback(format!(
             "Your `{request}` request was blocked: {name} failed. Fix that first; {left} attempts are left."
         ))

@@ -62,6 +62,33 @@ pub(crate) struct Cx<'a> {
     pub(crate) counters: Option<&'a Counters>,
 }
 
+/// The longest name that feedback repeats.
+const LABEL_BYTES: usize = 64;
+/// The longest title of a check that feedback repeats, in words and bytes: `docs updated`.
+const TITLE_WORDS: usize = 3;
+const TITLE_BYTES: usize = 32;
+/// Stands for a name that feedback does not repeat.
+const WITHHELD: &str = "(name withheld)";
+
+impl Cx<'_> {
+    /// A name as messages and feedback may show it. An agent chooses the names of its tools and nodes, and feedback is
+    /// read by a model: a name that is not an identifier could be an instruction. Version 1 of the rules repeats any.
+    pub(crate) fn label<'n>(&self, name: &'n str) -> &'n str {
+        if self.rules == RulesVersion::V1 || is_identifier(name) { name } else { WITHHELD }
+    }
+
+    /// The same for the title of a check, which may have a few words.
+    pub(crate) fn title<'n>(&self, name: &'n str) -> &'n str {
+        let short = name.len() <= TITLE_BYTES && name.split(' ').count() <= TITLE_WORDS;
+        if short && name.split(' ').all(is_identifier) { name } else { self.label(name) }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte);
+    !name.is_empty() && name.len() <= LABEL_BYTES && name.bytes().all(plain)
+}
+
 /// One guard: its state is the implementing type.
 pub(crate) trait Guard {
     /// Before an act: may it go on? Looks and changes nothing.

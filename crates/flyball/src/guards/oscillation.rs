@@ -26,7 +26,7 @@ pub(super) fn state_of(cx: &Cx<'_>) -> Option<(Fingerprint, String, Fingerprint)
             let node = cx.event.node.as_deref().unwrap_or("agent");
             Some((
                 Fingerprint::of_text(node),
-                format!("the output of '{node}'"),
+                format!("the output of '{}'", cx.label(node)),
                 Fingerprint::of_text(&normalised(text)),
             ))
         }
@@ -43,7 +43,7 @@ pub(super) fn state_of(cx: &Cx<'_>) -> Option<(Fingerprint, String, Fingerprint)
             };
             Some((
                 Fingerprint::of_text(signal).with(Fingerprint::NONE),
-                format!("the signal '{signal}'"),
+                format!("the signal '{}'", cx.label(signal)),
                 state,
             ))
         }

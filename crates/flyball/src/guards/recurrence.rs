@@ -102,8 +102,9 @@ impl Recurrence {
             Sign::SameSentence => "announced by the same sentence",
             Sign::OldGround => "going over ground that was covered before",
         };
+        let shown = cx.label(tool);
         let message =
-            format!("tool '{tool}' called {count} times in a row with only the numbers changed, {how}");
+            format!("tool '{shown}' called {count} times in a row with only the numbers changed, {how}");
         let draft = Draft::new("recurrence", "recurrence", severity, message)
             .count(count, limit)
             .scope("tool", tool)
@@ -113,7 +114,7 @@ impl Recurrence {
             .actions(&["try_different_approach", "switch_to_interactive"])
             .halts_as(HaltReason::Stalled)
             .feedback(format!(
-                "You have called '{tool}' {count} times in a row, only with other numbers. \
+                "You have called '{shown}' {count} times in a row, only with other numbers. \
                  Search for what you need instead of leafing through, or work with what you have."
             ));
         trips.add(limits.mode, draft);
@@ -142,8 +143,9 @@ impl Recurrence {
         let limits = &cx.limits.recurrence;
         if limits.mode.is_on() && limits.limit.is_some_and(|limit| count == limit + 1) {
             let tool = &call.tool;
+            let shown = cx.label(tool);
             let message = format!(
-                "the same call of '{tool}' gave the same result {count} times, with nothing new written between"
+                "the same call of '{shown}' gave the same result {count} times, with nothing new written between"
             );
             let draft = Draft::new("recurrence", "recurrence", Severity::Warn, message)
                 .count(count, limits.limit.unwrap_or(0))
@@ -151,7 +153,7 @@ impl Recurrence {
                 .events(vec![before, call.seq])
                 .actions(&["try_different_approach"])
                 .feedback(format!(
-                    "This call of '{tool}' has now given the same result {count} times, and nothing was changed between. Its answer will not change."
+                    "This call of '{shown}' has now given the same result {count} times, and nothing was changed between. Its answer will not change."
                 ));
             trips.add(limits.mode, draft);
         }

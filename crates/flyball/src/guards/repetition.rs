@@ -59,9 +59,10 @@ impl Guard for Repetition {
             return;
         }
         let tool = &call.tool;
+        let shown = cx.label(tool);
         if count > limit {
             let message =
-                format!("tool '{tool}' called {count} times consecutively with identical parameters");
+                format!("tool '{shown}' called {count} times consecutively with identical parameters");
             let feedback = format!("Tool call blocked: {message}. Try a different approach or parameters.");
             let draft =
                 Draft::new("repetition", "repetition_loop", ladder(self.blocks, limits.blocks), message)
@@ -76,9 +77,9 @@ impl Guard for Repetition {
         } else if call.effect != Effect::Poll && limits.warn_at.is_some_and(|at| count >= at) {
             let left = limit - count;
             let message =
-                format!("tool '{tool}' called {count} times consecutively with identical parameters");
+                format!("tool '{shown}' called {count} times consecutively with identical parameters");
             let feedback = format!(
-                "You have called '{tool}' {count} times in a row with the same parameters and learned nothing new. \
+                "You have called '{shown}' {count} times in a row with the same parameters and learned nothing new. \
                  {left} more will run, then it is blocked. Try a different approach or parameters."
             );
             let draft = Draft::new("repetition", "repetition_loop", Severity::Warn, message)

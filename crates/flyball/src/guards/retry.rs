@@ -121,12 +121,13 @@ impl Retry {
             entry.first = cx.seq;
         }
         let next = entry.fail(values, limit, cx.now, jitter);
-        let shown = cut(operation, 48);
+        let operation_shown = cut(operation, 48);
+        let shown = cx.label(operation_shown);
         let (first, opened) = (entry.first, u64::from(entry.trips));
         let draft = |severity: Severity, count: u64, message: String| {
             Draft::new("retry", "retries_exhausted", severity, message)
                 .count(count, limit)
-                .scope("operation", shown)
+                .scope("operation", operation_shown)
                 .scope("counter", counter_name(operation))
                 .events(vec![first, cx.seq])
                 .actions(&["start_over", "hand_over_to_a_person"])

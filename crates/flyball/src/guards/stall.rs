@@ -215,7 +215,7 @@ impl Stall {
         let Some(limit) = limit.filter(|limit| count >= *limit && cx.limits.stall.mode.is_on()) else {
             return;
         };
-        let whose = if node.is_empty() { "the agent".to_owned() } else { format!("'{node}'") };
+        let whose = if node.is_empty() { "the agent".to_owned() } else { format!("'{}'", cx.label(node)) };
         let draft = Self::halt(cx, format!("{whose} gave the same {what} {count} times"), count, limit)
             .scope("node", node)
             .events(vec![first, cx.seq])
@@ -254,15 +254,16 @@ impl Stall {
         let Some(signal) = self.signals.get(at) else { return };
         let (Some(limit), true) = (limit_for(cx, &signal.name), cx.limits.stall.mode.is_on()) else { return };
         let (same, since) = (u64::from(signal.row.count), u64::from(signal.since));
+        let name = cx.label(&signal.name);
         let message = if same >= limit {
             match signal.trend.last() {
                 Some(left) if !signal.names.is_empty() => {
-                    format!("the same {left} failures of '{}' {same} times", signal.name)
+                    format!("the same {left} failures of '{name}' {same} times")
                 }
-                _ => format!("'{}' did not change in {same} observations", signal.name),
+                _ => format!("'{name}' did not change in {same} observations"),
             }
         } else if since >= limit {
-            format!("'{}' has not become better in {since} observations", signal.name)
+            format!("'{name}' has not become better in {since} observations")
         } else {
             return;
         };

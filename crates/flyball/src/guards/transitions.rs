@@ -47,14 +47,16 @@ impl Guard for Transitions {
         } else {
             limits.limit
         };
+        let (here, there) = (cx.label(from), cx.label(to));
         let scope = |draft: Draft| {
             draft.scope("edge", format!("{from}->{to}")).events(vec![cx.seq]).trail(cx.flow.trail())
         };
         if let Some(limit) = limit.filter(|limit| taken >= *limit) {
-            let message =
-                format!("Transition {from}→{to} exceeded max_transitions ({limit}) with {taken} occurrences");
+            let message = format!(
+                "Transition {here}→{there} exceeded max_transitions ({limit}) with {taken} occurrences"
+            );
             let feedback = format!(
-                "The way from '{from}' to '{to}' was taken {taken} times, as often as it may be. Choose another destination."
+                "The way from '{here}' to '{there}' was taken {taken} times, as often as it may be. Choose another destination."
             );
             let draft = Draft::new("transitions", "transition_limit", Severity::Block, message)
                 .count(taken, limit)
@@ -70,10 +72,10 @@ impl Guard for Transitions {
                 .escalates();
             trips.add(limits.mode, scope(draft));
         } else if let Some(limit) = limit.filter(|limit| *limit > 2 && taken + 2 == *limit) {
-            let message = format!("Transition {from}→{to} is at {} of {limit}", taken + 1);
+            let message = format!("Transition {here}→{there} is at {} of {limit}", taken + 1);
             let draft = Draft::new("transitions", "transition_limit", Severity::Warn, message)
                 .count(taken + 1, limit)
-                .feedback(format!("The way from '{from}' to '{to}' may be taken once more after this."));
+                .feedback(format!("The way from '{here}' to '{there}' may be taken once more after this."));
             trips.add(limits.mode, scope(draft));
         }
         if let Some(limit) = limits.total.filter(|limit| self.total >= *limit) {

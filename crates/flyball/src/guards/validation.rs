@@ -7,6 +7,7 @@
 use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
 use crate::event::Kind;
+use crate::rules_version::RulesVersion;
 use crate::window::{cut, keep};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,42 @@ pub(super) fn plain(text: &str, bytes: usize) -> String {
     cut(text, bytes).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// A parser's error without the text that it quotes, which is the model's own. Signs and identifiers stay.
+fn without_quotes(cx: &Cx<'_>, error: &str) -> String {
+    let mut kept = String::with_capacity(error.len());
+    let mut rest = error;
+    while let Some(start) = quote(rest) {
+        let (before, quoted) = rest.split_at(start);
+        kept.push_str(before);
+        let mark = quoted.get(..1).unwrap_or_default();
+        let inside = quoted.get(1..).unwrap_or_default();
+        let Some(end) = inside.find(mark) else {
+            // A text that was cut: what follows the quote is the model's.
+            kept.push_str(mark);
+            kept.push('…');
+            return kept;
+        };
+        let text = inside.get(..end).unwrap_or_default();
+        let shown = if text.len() <= 2 || cx.label(text) == text { text } else { "…" };
+        kept.push_str(mark);
+        kept.push_str(shown);
+        kept.push_str(mark);
+        rest = inside.get(end + 1..).unwrap_or_default();
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// Where the next quote opens; an apostrophe inside a word is none.
+fn quote(text: &str) -> Option<usize> {
+    let mut before = ' ';
+    text.char_indices().find_map(|(at, c)| {
+        let opens = matches!(c, '"' | '`') || (c == '\'' && !before.is_alphanumeric());
+        before = c;
+        opens.then_some(at)
+    })
+}
+
 impl Guard for Validation {
     fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
         match &cx.event.kind {
@@ -39,6 +76,7 @@ impl Guard for Validation {
                 let count = u64::from(self.row);
                 let what = plain(kind.as_deref().unwrap_or("other"), 40);
                 let error = plain(error.as_deref().unwrap_or(&what), SHOWN);
+                let error = if cx.rules == RulesVersion::V1 { error } else { without_quotes(cx, &error) };
                 let severity = if count >= limit { Severity::Halt } else { Severity::Warn };
                 let draft = Draft::new(
                     "validation",

@@ -54,10 +54,11 @@ impl Guard for Visits {
         };
         let (Some(limit), true) = (limit, limits.mode.is_on()) else { return };
         let visits = u64::from(self.count(node));
+        let shown = cx.label(node);
         if visits >= limit {
-            let message = format!("Phase '{node}' exceeded max_visits ({limit}) with {visits} visits");
+            let message = format!("Phase '{shown}' exceeded max_visits ({limit}) with {visits} visits");
             let feedback = format!(
-                "'{node}' was visited {visits} times, as often as it may be. Choose another destination or hand over to a person."
+                "'{shown}' was visited {visits} times, as often as it may be. Choose another destination or hand over to a person."
             );
             let draft = Draft::new("visits", "visit_limit", Severity::Block, message)
                 .count(visits, limit)
@@ -70,12 +71,12 @@ impl Guard for Visits {
                 .escalates();
             trips.add(limits.mode, draft);
         } else if limit > 2 && visits + 2 == limit {
-            let message = format!("Phase '{node}' is at visit {} of {limit}", visits + 1);
+            let message = format!("Phase '{shown}' is at visit {} of {limit}", visits + 1);
             let draft = Draft::new("visits", "visit_limit", Severity::Warn, message)
                 .count(visits + 1, limit)
                 .scope("node", node)
                 .actions(&["try_different_approach"])
-                .feedback(format!("'{node}' may be visited once more after this."));
+                .feedback(format!("'{shown}' may be visited once more after this."));
             trips.add(limits.mode, draft);
         }
     }

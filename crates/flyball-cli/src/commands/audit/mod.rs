@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Audit) -> Result<Exit, Failure> {
         Some(path) => Some(policy::write(path, (&survey, &bench), (&walked, jobs), args.force)?),
         None => None,
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::terminal::stdout());
     if args.json {
         writeln!(out, "{}", json::json(&report))?;
     } else {

@@ -92,7 +92,7 @@ impl Known {
 fn print(answer: &Answer) -> Result<Exit, Failure> {
     if !answer.stderr.is_empty() {
         // If stderr is gone, the answer is still to be given.
-        let _ = std::io::stderr().write_all(answer.stderr.as_bytes());
+        let _ = std::io::stderr().write_all(flyball::visible(&answer.stderr).as_bytes());
     }
     let mut out = std::io::stdout().lock();
     out.write_all(answer.stdout.as_bytes())?;

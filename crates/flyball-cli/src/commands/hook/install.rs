@@ -205,7 +205,7 @@ fn tell(
     lines: Vec<String>,
     next: &str,
 ) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.place.json {
         let files: Vec<String> = setting.files.iter().map(|file| file.path.display().to_string()).collect();
         let told = json!({"host": setting.host.as_str(), "changed": changed && !args.dry_run, "dry_run": args.dry_run,

@@ -42,7 +42,7 @@ pub(super) fn run(host: Host, place: &Place) -> Result<Exit, Failure> {
     } else {
         format!("flyball hook {} install {}", host.as_str(), setting.flag())
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if place.json {
         let told = json!({"host": host.as_str(), "armed": armed, "what": what, "settings": setting.main(), "next": next});
         writeln!(out, "{told}")?;

@@ -108,7 +108,7 @@ impl AtTerminal {
     /// stopped.
     fn answer(&self, mark: Option<&str>, question: &[String]) -> Option<String> {
         {
-            let mut out = std::io::stdout().lock();
+            let mut out = crate::terminal::stdout();
             for text in question {
                 writeln!(out, "{text}").ok()?;
             }
@@ -118,27 +118,27 @@ impl AtTerminal {
         tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
         loop {
             {
-                let mut out = std::io::stdout().lock();
+                let mut out = crate::terminal::stdout();
                 let mark = mark.map(|mark| format!("{mark} ")).unwrap_or_default();
                 write!(out, "{mark}> ").ok()?;
                 out.flush().ok()?;
             }
             if !self.is_typed() {
                 // The cursor is behind the prompt.
-                let _ = writeln!(std::io::stdout().lock());
+                let _ = writeln!(crate::terminal::stdout());
                 return None;
             }
             let mut line = String::new();
             std::io::stdin().lock().read_line(&mut line).ok()?;
             if !line.ends_with('\n') {
-                let _ = writeln!(std::io::stdout().lock());
+                let _ = writeln!(crate::terminal::stdout());
                 return None;
             }
             let answer = line.trim_end_matches(['\n', '\r']);
             if !is_blank(answer) {
                 return Some(answer.to_owned());
             }
-            writeln!(std::io::stdout().lock(), "An empty answer is not accepted. Write an answer, or press Ctrl-D to leave the question open.").ok()?;
+            writeln!(crate::terminal::stdout(), "An empty answer is not accepted. Write an answer, or press Ctrl-D to leave the question open.").ok()?;
         }
     }
 

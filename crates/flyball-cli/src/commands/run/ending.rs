@@ -42,7 +42,7 @@ pub(super) fn tell(ending: &Ending<'_>) -> Result<(), Failure> {
         let page = ending.lines.so_far(|so_far| ending.page(so_far))?;
         page.lines(is_live().then(Size::now))
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     for text in lines {
         writeln!(out, "{text}")?;
     }

@@ -173,7 +173,7 @@ impl Told {
             self.draw(shared, &lines);
             return;
         }
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         for text in lines {
             // If nobody listens any more, the run goes on all the same.
             let _ = writeln!(out, "{text}");
@@ -220,7 +220,7 @@ impl Watcher for Lines {
             told.so_far.take(past);
             if live {
                 let whole = json!({"event": past.event.to_json(), "decision": past.decision});
-                let _ = writeln!(std::io::stdout().lock(), "{whole}");
+                let _ = writeln!(crate::terminal::stdout(), "{whole}");
             }
             return;
         }

@@ -34,7 +34,7 @@ const HEADING: [&str; 9] = ["SESSION", "STATE", "NODE", "LOOP", "TREND", "TOKENS
 pub(crate) fn run(args: &Top) -> Result<Exit, Failure> {
     let mut reader = Reader::new(store::open(&args.store)?);
     if args.json {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         let table = reader.read(args.limit)?;
         for Placed { seen, .. } in placed(&table.rows) {
             writeln!(out, "{}", as_json(seen, table.now))?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Top) -> Result<Exit, Failure> {
     }
     if args.once || !is_live() {
         let table = reader.read(args.limit)?;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::terminal::stdout();
         for (style, text) in lines(&table, None) {
             writeln!(out, "{}", style.map_or_else(|| text.clone(), |style| paint_out(style, &text)))?;
         }
