@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Backup) -> Result<Exit, Failure> {
         return Err(Failure::new("file_exists", shown, what, "name another file, or add --force"));
     }
     let copy = desk.backup(&args.file, args.force)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let whole = json!({"file": shown, "store": desk.address(), "sessions": copy.sessions,
             "events": copy.events, "bytes": copy.bytes});

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Restore) -> Result<Exit, Failure> {
     let marks = Marks::of_user();
     let restored = flyball_journal::restore(path, &args.file, own_folder, marks.as_ref())?;
     let aside = restored.aside.map(|path| path.display().to_string());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         let whole = json!({"file": args.file.display().to_string(), "store": path.display().to_string(),
             "sessions": restored.contents.sessions, "events": restored.contents.events, "kept": aside});

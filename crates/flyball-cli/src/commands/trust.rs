@@ -107,7 +107,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
 }
 
 fn tell(as_json: bool, value: &serde_json::Value, lines: &[String]) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if as_json {
         writeln!(out, "{value}")?;
     } else {
