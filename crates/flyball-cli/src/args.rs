@@ -3,6 +3,7 @@
 mod audit;
 mod desk;
 mod hook;
+mod misuse;
 mod proxy;
 mod run;
 mod serve;
@@ -15,6 +16,7 @@ pub(crate) use desk::{
 };
 
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
+pub(crate) use misuse::refuse;
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};

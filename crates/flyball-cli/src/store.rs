@@ -76,7 +76,7 @@ pub(crate) fn of_agent(flag: Option<&str>, folder: &Path) -> Result<Address, Fai
 }
 
 /// Where programs keep what outlives them, for this user.
-fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local").join("state")))
 }

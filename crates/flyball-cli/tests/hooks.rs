@@ -12,6 +12,8 @@ mod agent;
 mod asking;
 #[path = "hooks/beside.rs"]
 mod beside;
+#[path = "hooks/coverage.rs"]
+mod coverage;
 #[path = "hooks/faults.rs"]
 mod faults;
 #[path = "hooks/golden.rs"]

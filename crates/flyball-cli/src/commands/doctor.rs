@@ -2,6 +2,7 @@
 
 mod hooks;
 mod place;
+mod runs;
 mod trip;
 
 pub(crate) use trip::step;
@@ -67,7 +68,10 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
         Ok(address) => the_store(&address, &mut found),
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
-    found.extend(hooks::all());
+    if args.accept {
+        person::speaks_at_all()?;
+    }
+    found.extend(hooks::all(args)?);
     found.extend(posts(args)?);
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
     let mut out = std::io::stdout().lock();
@@ -100,7 +104,6 @@ fn posts(args: &Doctor) -> Result<Vec<Finding>, Failure> {
     let Ok(desk) = desk else { return Ok(Vec::new()) };
     let lookout = Lookout::glance(desk, vec![std::env::current_dir()?]);
     if args.accept {
-        person::speaks_at_all()?;
         lookout.accept()?;
     }
     let found = lookout.look().into_iter().map(|post| {

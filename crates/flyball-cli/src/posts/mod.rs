@@ -83,6 +83,8 @@ struct Standing {
     name: String,
     /// What it looks like; or why it does not stand.
     print: Result<String, String>,
+    /// It is in place and does not work: that is shown even if it was never seen working.
+    broken: bool,
     /// What to say if it looks different.
     changed: String,
 }
@@ -90,8 +92,9 @@ struct Standing {
 impl Standing {
     /// The post, compared with what was noted; none if it never stood.
     fn compared(self, before: Option<&str>) -> Option<Post> {
-        let Standing { kind, name, print, changed, .. } = self;
+        let Standing { kind, name, print, changed, broken, .. } = self;
         Some(match (before, print) {
+            (None, Err(why)) if broken => Post::fallen(kind, name, why),
             (None, Err(_)) => return None,
             (Some(before), Ok(now)) if before != now => Post::fallen(kind, name, changed),
             (_, Ok(_)) => Post::standing(kind, name),
@@ -106,7 +109,8 @@ mod tests {
 
     fn standing(print: Result<&str, &str>) -> Standing {
         let print = print.map(str::to_owned).map_err(str::to_owned);
-        Standing { key: "k".into(), kind: "hook", name: "n".into(), print, changed: "changed".into() }
+        let (key, name, changed) = ("k".to_owned(), "n".to_owned(), "changed".to_owned());
+        Standing { key, kind: "hook", name, print, changed, broken: false }
     }
 
     #[test]
@@ -117,5 +121,7 @@ mod tests {
         assert_eq!(fallen(Ok("b"), Some("a")), Some(Some("changed".to_owned())));
         assert_eq!(fallen(Err("gone"), Some("a")), Some(Some("gone".to_owned())));
         assert_eq!(fallen(Err("gone"), None), None);
+        let broken = Standing { broken: true, ..standing(Err("disabled")) };
+        assert_eq!(broken.compared(None).unwrap().fallen, Some("disabled".to_owned()));
     }
 }

@@ -19,7 +19,8 @@ const DEFAULT_CONTEXT_LIMIT: u64 = 2_500;
 pub(super) fn obstacle(view: &HostView<'_>, hooks: &Path) -> Option<Obstacle> {
     let hooks_file = view.files.iter().find(|file| file.path == hooks)?;
     let mut user = None;
-    for file in view.files.iter().filter(|file| file.path.extension().is_some_and(|ending| ending == "toml")) {
+    for file in view.files.iter().filter(|file| file.path.extension().is_some_and(|ending| ending == "toml"))
+    {
         let table = match DeTable::parse(&file.text) {
             Ok(table) => table.into_inner(),
             Err(error) => {
@@ -38,12 +39,11 @@ pub(super) fn obstacle(view: &HostView<'_>, hooks: &Path) -> Option<Obstacle> {
     let home = view.home.as_ref()?;
     let path = user.as_ref().map_or_else(|| home.join("config.toml"), |(file, _)| file.path.clone());
     let table = user.map(|(_, table)| table).unwrap_or_default();
-    let missing = |what: String, help: &str| Obstacle { what, path: path.clone(), line: None, help: help.to_owned() };
+    let missing =
+        |what: String, help: &str| Obstacle { what, path: path.clone(), line: None, help: help.to_owned() };
     if hooks_file.file.scope == Scope::Project && !trusts(&table, view.project) {
-        let what = format!(
-            "Codex does not trust {}, so it reads no hooks of the project",
-            view.project.display()
-        );
+        let what =
+            format!("Codex does not trust {}, so it reads no hooks of the project", view.project.display());
         return Some(missing(what, "start `codex` here once and trust the project, or install with --user"));
     }
     let unreviewed = unreviewed(&hooks_file.text, hooks, &table)?;
@@ -124,7 +124,9 @@ fn unreviewed(text: &str, hooks: &Path, table: &DeTable<'_>) -> Option<(&'static
                 }
                 match known.get("trusted_hash").and_then(|hash| hash.get_ref().as_str()) {
                     None => return Some((event, State::Untrusted)),
-                    Some(hash) if hash != hook_hash(&label, group, handler) => return Some((event, State::Changed)),
+                    Some(hash) if hash != hook_hash(&label, group, handler) => {
+                        return Some((event, State::Changed));
+                    }
                     Some(_) => {}
                 }
             }
@@ -142,7 +144,8 @@ fn hook_hash(label: &str, group: &Value, handler: &Value) -> String {
         "timeout": timeout,
         "async": handler.get("async").and_then(Value::as_bool).unwrap_or(false),
     });
-    let limit = handler.get("additionalContextLimit").filter(|limit| limit.as_u64() != Some(DEFAULT_CONTEXT_LIMIT));
+    let limit =
+        handler.get("additionalContextLimit").filter(|limit| limit.as_u64() != Some(DEFAULT_CONTEXT_LIMIT));
     for (key, value) in [("statusMessage", handler.get("statusMessage")), ("additionalContextLimit", limit)] {
         if let (Some(value), Some(fields)) = (value, identity.as_object_mut()) {
             fields.insert(key.to_owned(), value.clone());

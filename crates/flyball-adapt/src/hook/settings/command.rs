@@ -100,8 +100,8 @@ pub fn shell_words(line: &str) -> Option<Vec<String>> {
                 }
             }
             '\\' => word.get_or_insert_default().push(chars.next()?),
-            ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | '~' | '#' | '!' | '\n'
-            | '\r' => return None,
+            ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | '~' | '#' | '!'
+            | '\n' | '\r' => return None,
             c => word.get_or_insert_default().push(c),
         }
     }
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn flags_survive_the_shell_and_are_read_back() {
-        let flags = ["--store", "sqlite:/a b/it's.db", "--set", "guards.repetition.limit=3", "--preset", "$x"];
+        let flags =
+            ["--store", "sqlite:/a b/it's.db", "--set", "guards.repetition.limit=3", "--preset", "$x"];
         let command = HookCommand {
             program: "\"/my place/flyball\"".to_owned(),
             flags: flags.map(str::to_owned).to_vec(),
@@ -132,6 +133,9 @@ mod tests {
         for line in ["a; b", "a && b", "a $(b)", "a > b", "a | b", "a \"$HOME\"", "a 'b", "a *", "a\nb"] {
             assert_eq!(shell_words(line), None, "{line}");
         }
-        assert_eq!(shell_words("A=1 b  'c d'\"e\"\\ f"), Some(vec!["A=1".into(), "b".into(), "c de f".into()]));
+        assert_eq!(
+            shell_words("A=1 b  'c d'\"e\"\\ f"),
+            Some(vec!["A=1".into(), "b".into(), "c de f".into()])
+        );
     }
 }

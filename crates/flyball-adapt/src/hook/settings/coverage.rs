@@ -189,7 +189,8 @@ impl HostView<'_> {
 
     /// The JSON files that the host can read. It skips the others.
     fn readable(&self) -> impl Iterator<Item = (&SettingsFile, Value)> {
-        let json = self.files.iter().filter(|file| file.path.extension().is_some_and(|ending| ending == "json"));
+        let json =
+            self.files.iter().filter(|file| file.path.extension().is_some_and(|ending| ending == "json"));
         json.filter_map(|file| Some((file, readable(self.host, &file.text).ok()?)))
     }
 
@@ -237,7 +238,10 @@ impl HostView<'_> {
         let names = self.names(hooks);
         let listed = |_: &SettingsFile, value: &Value| {
             let list = value.pointer("/hooksConfig/disabled")?.as_array()?;
-            list.iter().filter_map(Value::as_str).find(|name| names.iter().any(|own| own == name)).map(str::to_owned)
+            list.iter()
+                .filter_map(Value::as_str)
+                .find(|name| names.iter().any(|own| own == name))
+                .map(str::to_owned)
         };
         if let Some((file, name)) = self.first(listed) {
             let what = format!("`hooksConfig.disabled` lists the hook `{name}`");
@@ -252,8 +256,11 @@ impl HostView<'_> {
         let set = |name: &str, value: &str| (self.variable)(name).as_deref() == Some(value);
         let list = self.home.as_ref()?.join("trustedFolders.json");
         let help = "start `gemini` here once and trust the folder; without a terminal, set GEMINI_CLI_TRUST_WORKSPACE=true";
-        let what = |why: &str| format!("Gemini CLI does not trust {} ({why}), so no hook runs", self.project.display());
-        let obstacle = |why: &str| Obstacle { what: what(why), path: list.clone(), line: None, help: help.to_owned() };
+        let what = |why: &str| {
+            format!("Gemini CLI does not trust {} ({why}), so no hook runs", self.project.display())
+        };
+        let obstacle =
+            |why: &str| Obstacle { what: what(why), path: list.clone(), line: None, help: help.to_owned() };
         if set("GEMINI_RESTRICTED_MODE", "true") || set("GEMINI_CLI_TRUST_WORKSPACE", "false") {
             return Some(obstacle("the environment says so"));
         }
@@ -265,7 +272,8 @@ impl HostView<'_> {
         if set("GEMINI_CLI_TRUST_WORKSPACE", "true") || asked.is_some_and(|(_, asked)| !asked) {
             return None;
         }
-        let rules = self.first(|file, value| file.path.ends_with("trustedFolders.json").then(|| value.clone()));
+        let rules =
+            self.first(|file, value| file.path.ends_with("trustedFolders.json").then(|| value.clone()));
         let rules = rules.as_ref().and_then(|(_, rules)| rules.as_object()).into_iter().flatten();
         let longest = rules
             .filter_map(|(path, level)| {
@@ -290,7 +298,12 @@ impl HostView<'_> {
         };
         if let Some((file, _)) = self.first(switch) {
             let what = "`disableAllHooks` is true, so no hook runs";
-            return Some(self.switch(file, &["disableAllHooks"], what, "remove `disableAllHooks` from that file"));
+            return Some(self.switch(
+                file,
+                &["disableAllHooks"],
+                what,
+                "remove `disableAllHooks` from that file",
+            ));
         }
         let set = |name: &str| (self.variable)(name).as_deref() == Some("true");
         let home = self.home.as_ref()?;
@@ -303,7 +316,10 @@ impl HostView<'_> {
         let value = config.and_then(|file| super::edit::read(&file.text).ok()?.to_serde_value());
         let trusted = ["trustedFolders", "trusted_folders"].iter().any(|key| {
             let list = value.as_ref().and_then(|value| value.get(*key)?.as_array());
-            list.into_iter().flatten().filter_map(Value::as_str).any(|path| below(Path::new(path), self.project))
+            list.into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .any(|path| below(Path::new(path), self.project))
         });
         (!trusted).then(|| Obstacle {
             what: format!(
@@ -324,7 +340,8 @@ impl HostView<'_> {
         let entries = lists.filter_map(|(_, list)| list.as_array()).flatten();
         let handlers = entries.filter_map(|entry| entry.get("hooks")?.as_array()).flatten();
         let own = handlers.filter(|handler| super::edit::calls_us(self.host, handler));
-        own.filter_map(|handler| Some(handler.get("name").or(handler.get("command"))?.as_str()?.to_owned())).collect()
+        own.filter_map(|handler| Some(handler.get("name").or(handler.get("command"))?.as_str()?.to_owned()))
+            .collect()
     }
 
     fn switch(&self, file: &SettingsFile, key: &[&str], what: &str, help: &str) -> Obstacle {

@@ -72,7 +72,9 @@ pub fn readable(host: Host, text: &str) -> Result<Value, Broken> {
             Some((key, "`disableAllHooks` is neither true nor false".to_owned()))
         }
         (Host::Codex, "hooks" | "description") => None,
-        (Host::Codex, _) => Some((key, format!("unknown key `{key}`; only `hooks` and `description` are allowed"))),
+        (Host::Codex, _) => {
+            Some((key, format!("unknown key `{key}`; only `hooks` and `description` are allowed")))
+        }
         _ => None,
     });
     match rejected {
@@ -84,7 +86,11 @@ pub fn readable(host: Host, text: &str) -> Result<Value, Broken> {
 /// The line, from 1, of a key in JSON with or without comments.
 #[must_use]
 pub fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    let tree = parse_to_ast(text.strip_prefix(MARK).unwrap_or(text), &CollectOptions::default(), &options(true, true));
+    let tree = parse_to_ast(
+        text.strip_prefix(MARK).unwrap_or(text),
+        &CollectOptions::default(),
+        &options(true, true),
+    );
     let mut node = tree.ok()?.value?;
     let mut start = None;
     for key in path {

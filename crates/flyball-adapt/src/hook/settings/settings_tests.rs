@@ -44,7 +44,8 @@ fn the_units_of_timeouts_are_the_hosts_own() {
 fn another_path_of_the_program_replaces_the_old_entry() {
     for host in json_hosts() {
         let old = install(host, None, &HookCommand::new("/old/flyball"), false).unwrap().unwrap();
-        let new = install(host, Some(&old), &HookCommand::new("\"/new place/flyball\""), false).unwrap().unwrap();
+        let new =
+            install(host, Some(&old), &HookCommand::new("\"/new place/flyball\""), false).unwrap().unwrap();
         assert!(!new.contains("/old/"), "{new}");
         let Ready::Yes(handlers) = armed(host, &new, host.shell()).unwrap() else { panic!("{new}") };
         assert_eq!(handlers.len(), host.events().len());

@@ -1,9 +1,12 @@
 //! From what a host has told to what it is answered: policy and store of the agent's folder, one submission, a reply.
 
+use super::test::project_variables;
 use crate::args::AnswerArgs;
 use crate::clock;
+use crate::commands::hook::project;
 use crate::commands::tell;
 use crate::fail::{Exit, Failure};
+use crate::hook_runs::{self, HookRun};
 use crate::{load, store};
 use flyball::policy::{Effect, OnError};
 use flyball::{Code, Decision, Origin, Preset, Status, Verdict, effect_of};
@@ -11,7 +14,7 @@ use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, 
 use flyball_journal::{Address, Door, Incoming, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// The most that is read from stdin.
@@ -104,10 +107,33 @@ pub(super) fn work(
     }
     let address = store::of_agent(args.store.as_deref(), &folder).map_err(|failure| told(&failure))?;
     let store = shown(args, &address);
+    note_run(&call, args, &folder, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
     let reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
     Ok((reply, Some(recorder)))
+}
+
+/// Records that the hook runs, for `flyball doctor`; its own test calls are none.
+fn note_run(call: &Call, args: &AnswerArgs, folder: &Path, address: &Address) {
+    let test = call.session.strip_prefix(call.host.as_str());
+    if test.is_some_and(|rest| rest.starts_with(":flyball-test-")) {
+        return;
+    }
+    let named =
+        project_variables(call.host).iter().find_map(|name| std::env::var_os(name)).map(PathBuf::from);
+    let root = project(named.filter(|named| named.is_absolute()).as_deref().unwrap_or(folder));
+    let AnswerArgs { policy, .. } = args;
+    let own = policy.policy.clone().or_else(|| load::policy_file(folder));
+    hook_runs::record(
+        call.host,
+        &HookRun {
+            host: call.host.as_str().to_owned(),
+            project: root,
+            store: hook_runs::shown(address),
+            policy: own,
+        },
+    );
 }
 
 /// What the host wrote, up to a bound.
