@@ -49,7 +49,9 @@ impl Lookout {
             processes::renew(self.desk.as_ref(), &noted);
         }
         let mut posts: Vec<Post> = processes::look(&noted);
-        for standing in folders::look(&self.folders, &noted) {
+        for mut standing in folders::look(&self.folders, &noted) {
+            // Who only compares has looked at the hooks by other means.
+            standing.broken &= self.notes;
             let before = noted.iter().find(|note| note.key == standing.key).map(|note| note.text.as_str());
             if let (None, Ok(print), true) = (before, &standing.print, self.notes) {
                 // If it cannot be noted now it is seen again in a second.

@@ -191,8 +191,8 @@ const WORKFLOW: &str =
 const CUT_OFF: &str = r#"{version: 1, name: cut, nodes: [{name: work, kind: command, run: "test -e mark || { touch mark; kill -9 $PPID; }", on_failure: failed, on_success: done}]}"#;
 
 /// A project with a store in which something has happened, and files to look at.
-fn template() -> PathBuf {
-    let store = Store::own("flags-template");
+fn template(name: &str) -> PathBuf {
+    let store = Store::own(&format!("flags-{name}"));
     let calls = |session: &str, count: usize| {
         let mut lines = vec![json!({"type": "session.started", "session": session}).to_string()];
         for n in 1..=count {
@@ -405,7 +405,7 @@ fn made(base: &Base, more: &[&str], template: &Path, file: &str) -> bool {
 
 #[test]
 fn every_flag_of_every_command_has_an_effect() {
-    let template = template();
+    let template = template("effects");
     let mut faults = Vec::new();
     let mut cache = BTreeMap::new();
     for line in include_str!("flags.txt").lines() {
@@ -421,7 +421,7 @@ fn every_flag_of_every_command_has_an_effect() {
 
 #[test]
 fn following_the_activity_goes_on_until_it_is_ended() {
-    let template = template();
+    let template = template("follow");
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command.args(["activity", "--follow"]).current_dir(&template).env_clear();
     let mut child =
@@ -435,7 +435,7 @@ fn following_the_activity_goes_on_until_it_is_ended() {
 
 #[test]
 fn flags_that_have_no_effect_together_are_refused() {
-    let template = template();
+    let template = template("together");
     for args in [
         &["status", "--policy", "strict.yaml"][..],
         &["status", "--set", "guards.repetition.limit=3"],

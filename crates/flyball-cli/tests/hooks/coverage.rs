@@ -241,12 +241,17 @@ fn a_hook_that_ran_and_is_gone_is_noticed_without_a_server() {
     assert!(project.wrong().contains("ran Flyball's hook until "));
     project.run_with(&["doctor", "--accept"], &[]);
     assert_eq!(project.wrong(), "");
-    // What a person uninstalls is not missed; what was installed and never ran is.
+    // What a person uninstalls is not missed.
     std::fs::write(&file, &good).unwrap();
     assert_eq!(project.run_with(&["hook", "claude-code", "uninstall"], &[]).code, 0);
     assert_eq!(project.wrong(), "");
+}
+
+#[test]
+fn a_hook_that_was_installed_and_is_gone_is_noticed_before_it_ever_ran() {
+    let project = Project::new(Host::ClaudeCode, "never-ran");
     assert_eq!(project.run_with(&["hook", "claude-code", "install"], &[]).code, 0);
-    std::fs::write(&file, "{}").unwrap();
+    std::fs::write(settings(Host::ClaudeCode, &project.folder), "{}").unwrap();
     assert!(project.wrong().contains("was installed in "), "{}", project.wrong());
 }
 
@@ -311,11 +316,7 @@ fn install_writes_the_flags_that_it_was_given_and_the_hook_uses_them() {
         }
         // The hook takes them from there.
         let agent = Agent::new(host, &folder);
-        let (event, _) = host
-            .events()
-            .iter()
-            .find(|(event, _)| event.to_lowercase().contains("start"))
-            .unwrap_or(&host.events()[0]);
+        let (event, _) = host.events()[0];
         let page = kit::root().join(format!("fixtures/hooks/{}/{event}.json", host.as_str()));
         let page: Value = serde_json::from_str(&std::fs::read_to_string(page).unwrap()).unwrap();
         agent.hear_bytes(event, page["input"].to_string().as_bytes());

@@ -2,7 +2,7 @@
 //! whether the host would have stopped.
 
 use super::files;
-use super::setting::Setting;
+use super::setting::{Setting, project};
 use super::view::{self, Found};
 use crate::args::Place;
 use crate::fail::{Exit, Failure};
@@ -96,8 +96,13 @@ pub(crate) fn installed_flags(host: Host, folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The settings of a project, or those of the user, for the project that this process is in.
 fn located(host: Host, folder: Option<&Path>) -> Result<Setting, Failure> {
-    Setting::at(host, folder.is_none(), folder.unwrap_or(Path::new("")).to_path_buf())
+    let root = match folder {
+        Some(folder) => folder.to_path_buf(),
+        None => project(&std::env::current_dir()?),
+    };
+    Setting::at(host, folder.is_none(), root)
 }
 
 /// Whether a host's hook is installed in the project's settings or the user's, and works. For `flyball doctor`.
