@@ -3,6 +3,7 @@
 mod audit;
 mod desk;
 mod hook;
+mod misuse;
 mod proxy;
 mod run;
 mod serve;
@@ -16,6 +17,7 @@ pub(crate) use desk::{
 };
 
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
+pub(crate) use misuse::refuse;
 pub(crate) use proxy::{Mcp, OnError, Proxy};
 pub(crate) use run::{Resume, Run};
 pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};

@@ -214,3 +214,8 @@ pub(crate) fn project_policy(from: &Path) -> Option<PathBuf> {
     }
     None
 }
+
+/// The policy file that is found from a folder.
+pub(crate) fn policy_file(from: &Path) -> Option<PathBuf> {
+    project_policy(from)
+}

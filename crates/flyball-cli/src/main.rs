@@ -7,6 +7,7 @@ mod crash;
 mod deliver;
 mod evidence;
 mod fail;
+mod hook_runs;
 mod input;
 mod load;
 mod meaning;
@@ -34,7 +35,11 @@ fn main() -> ExitCode {
     crash::tell_places_only();
     let outcome = match Hook::as_installed(std::env::args_os().skip(1)) {
         Some(hook) => commands::hook::run(hook),
-        None => run(Arguments::parse().command),
+        None => {
+            let command = Arguments::parse().command;
+            args::refuse(&command);
+            run(command)
+        }
     };
     match outcome {
         Ok(exit) => exit.into(),

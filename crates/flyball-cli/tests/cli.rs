@@ -18,6 +18,8 @@ mod bad_workflow;
 mod commands;
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/flags.rs"]
+mod flags;
 #[path = "cli/formats.rs"]
 mod formats;
 #[path = "cli/identity.rs"]

@@ -14,6 +14,8 @@ mod asking;
 mod beside;
 #[path = "hooks/claims.rs"]
 mod claims;
+#[path = "hooks/coverage.rs"]
+mod coverage;
 #[path = "hooks/faults.rs"]
 mod faults;
 #[path = "hooks/golden.rs"]

@@ -23,20 +23,24 @@ impl Hook {
     /// The command line exactly as `install` writes it, taken without asking the parser of all commands: a host waits
     /// for each call, and building that parser takes longer than deciding. Anything else is `None`.
     pub(crate) fn as_installed(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
-        let mut next = || words.next()?.into_string().ok();
-        if next()? != "hook" {
+        let mut next = || words.next().map(OsString::into_string);
+        if next()?.ok()? != "hook" {
             return None;
         }
-        let host = Host::from_word(&next()?)?;
-        let event = if next()? == "--event" { next() } else { None };
-        if event.is_none() || words.next().is_some() {
-            return None;
+        let host = Host::from_word(&next()?.ok()?)?;
+        let mut answer = AnswerArgs::default();
+        while let Some(flag) = next() {
+            let (flag, value) = (flag.ok()?, next()?.ok()?);
+            // What is not plainly a flag and its value is for the parser to judge.
+            if value.starts_with('-') || !answer.take(&flag, value)? {
+                return None;
+            }
         }
-        Some(Hook { host, action: None, answer: AnswerArgs { event, ..AnswerArgs::default() } })
+        answer.event.is_some().then_some(Hook { host, action: None, answer })
     }
 }
 
-/// What the hook itself takes; the host's settings have it.
+/// Flags of the hook itself. With `install` they are written into the host's settings; `uninstall` and `test` refuse them.
 #[derive(Debug, Args, Default)]
 pub(crate) struct AnswerArgs {
     /// The event, as the host names it.
@@ -50,6 +54,39 @@ pub(crate) struct AnswerArgs {
     pub(crate) store: Option<String>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+}
+
+impl AnswerArgs {
+    /// Takes one flag as `install` writes it. Whether it was taken; `None` if its value is wrong.
+    fn take(&mut self, flag: &str, value: String) -> Option<bool> {
+        let taken = match flag {
+            "--event" => self.event.replace(value).is_none(),
+            "--store" => self.store.replace(value).is_none(),
+            "--policy" => self.policy.policy.replace(value.into()).is_none(),
+            "--preset" => self.policy.preset.replace(value).is_none(),
+            "--deadline" => self.deadline.replace(time(&value).ok()?).is_none(),
+            "--set" => {
+                self.policy.set.push(value);
+                true
+            }
+            _ => false,
+        };
+        Some(taken)
+    }
+
+    /// The flags that were given, by their names.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let PolicyArgs { policy, preset, set } = &self.policy;
+        let all = [
+            ("--event", self.event.is_some()),
+            ("--deadline", self.deadline.is_some()),
+            ("--store", self.store.is_some()),
+            ("--policy", policy.is_some()),
+            ("--preset", preset.is_some()),
+            ("--set", !set.is_empty()),
+        ];
+        all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    }
 }
 
 /// What is done with a host's settings.

@@ -12,7 +12,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
     pub(crate) listen: SocketAddr,
     /// Listen on the socket only.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "listen")]
     pub(crate) no_tcp: bool,
     /// The socket. Without it: flyball.sock beside the store's file, or in the folder of the user's runtime files.
     #[arg(long, value_name = "PATH")]
@@ -30,7 +30,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workflows: Option<PathBuf>,
     /// How many runs this server carries out at a time; 0 leaves them to other servers of the store.
-    #[arg(long, value_name = "RUNS", default_value_t = 2)]
+    #[arg(long, value_name = "RUNS", default_value_t = 2, requires = "workflows")]
     pub(crate) workers: usize,
     /// How many sessions are kept in memory; others are read from the store when they go on.
     #[arg(long, value_name = "SESSIONS", default_value_t = 1024)]

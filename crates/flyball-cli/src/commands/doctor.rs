@@ -2,6 +2,7 @@
 
 mod hooks;
 mod place;
+mod runs;
 mod trip;
 
 pub(crate) use trip::step;
@@ -74,7 +75,10 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
         Ok(address) => the_store(&address, &mut found),
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
-    found.extend(hooks::all());
+    if args.accept {
+        person::speaks_at_all()?;
+    }
+    found.extend(hooks::all(args)?);
     found.extend(posts(args)?);
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
     let mut out = crate::terminal::stdout();

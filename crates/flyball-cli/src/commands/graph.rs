@@ -10,7 +10,7 @@ use crate::recording::Recording;
 use crate::store;
 use crate::workflow::{Document, WorkflowFile, read};
 use flyball::graph::render::{Badge, View, ascii, dot, mermaid, svg};
-use flyball::policy::{Layer, Policy, resolve};
+use flyball::policy::{Policy, resolve};
 use flyball::{Preset, Report, Sessions, State};
 use flyball_adapt::source::Format;
 use flyball_view::drawing::{add_branches, view_of};
@@ -61,8 +61,12 @@ fn from_file(args: &Graph) -> Result<View, Failure> {
             "name a workflow file with `nodes:`, or a file of events whose session.started has a workflow",
         ));
     };
-    let layers: Vec<Layer> = policy.into_iter().collect();
-    let limit = resolve(&layers, Preset::Workflow)?.policy.budgets.loops.iterations;
+    if args.session.is_some() {
+        let what = "a workflow file has no sessions";
+        return Err(Failure::new("no_such_session", "--session", what, "leave --session out"));
+    }
+    let (layers, preset) = load::layers_of_run(policy.as_ref(), &args.policy)?;
+    let limit = resolve(&layers, preset)?.policy.budgets.loops.iterations;
     let mut view = View::new(workflow);
     let badges = view.loops.iter().map(|found| (found.id.clone(), Badge { limit, ..Badge::default() }));
     view.badges = badges.collect();

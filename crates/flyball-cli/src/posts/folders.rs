@@ -31,18 +31,23 @@ fn policy(folder: &Path) -> Standing {
         name: folder.display().to_string(),
         print: source.map(|source| Fingerprint::of_text(&source.to_json()).to_string()).map_err(first),
         changed: "it is another one than when it was first seen".to_owned(),
+        broken: false,
     }
 }
 
 /// A hook of a host, in a project or for the user; none if there is no place for it.
 fn a_hook(host: Host, folder: Option<&Path>) -> Option<Standing> {
     let (place, print) = hook::glance(host, folder).ok()?;
+    let broken = print
+        .as_ref()
+        .is_err_and(|failure| failure.complaints.iter().any(|complaint| complaint.code == "hook_not_armed"));
     Some(Standing {
         key: format!("hook {} {}", host.as_str(), place.display()),
         kind: "hook",
         name: format!("{}, {}", host.shown(), place.display()),
         print: print.map_err(first),
         changed: "it calls something else than when it was first seen".to_owned(),
+        broken,
     })
 }
 

@@ -49,7 +49,9 @@ impl Lookout {
             processes::renew(self.desk.as_ref(), &noted);
         }
         let mut posts: Vec<Post> = processes::look(&noted);
-        for standing in folders::look(&self.folders, &noted) {
+        for mut standing in folders::look(&self.folders, &noted) {
+            // Who only compares has looked at the hooks by other means.
+            standing.broken &= self.notes;
             let before = noted.iter().find(|note| note.key == standing.key).map(|note| note.text.as_str());
             if let (None, Ok(print), true) = (before, &standing.print, self.notes) {
                 // If it cannot be noted now it is seen again in a second.
@@ -83,6 +85,8 @@ struct Standing {
     name: String,
     /// What it looks like; or why it does not stand.
     print: Result<String, String>,
+    /// It is in place and does not work: that is shown even if it was never seen working.
+    broken: bool,
     /// What to say if it looks different.
     changed: String,
 }
@@ -90,8 +94,9 @@ struct Standing {
 impl Standing {
     /// The post, compared with what was noted; none if it never stood.
     fn compared(self, before: Option<&str>) -> Option<Post> {
-        let Standing { kind, name, print, changed, .. } = self;
+        let Standing { kind, name, print, changed, broken, .. } = self;
         Some(match (before, print) {
+            (None, Err(why)) if broken => Post::fallen(kind, name, why),
             (None, Err(_)) => return None,
             (Some(before), Ok(now)) if before != now => Post::fallen(kind, name, changed),
             (_, Ok(_)) => Post::standing(kind, name),
@@ -106,7 +111,8 @@ mod tests {
 
     fn standing(print: Result<&str, &str>) -> Standing {
         let print = print.map(str::to_owned).map_err(str::to_owned);
-        Standing { key: "k".into(), kind: "hook", name: "n".into(), print, changed: "changed".into() }
+        let (key, name, changed) = ("k".to_owned(), "n".to_owned(), "changed".to_owned());
+        Standing { key, kind: "hook", name, print, changed, broken: false }
     }
 
     #[test]
@@ -117,5 +123,7 @@ mod tests {
         assert_eq!(fallen(Ok("b"), Some("a")), Some(Some("changed".to_owned())));
         assert_eq!(fallen(Err("gone"), Some("a")), Some(Some("gone".to_owned())));
         assert_eq!(fallen(Err("gone"), None), None);
+        let broken = Standing { broken: true, ..standing(Err("disabled")) };
+        assert_eq!(broken.compared(None).unwrap().fallen, Some("disabled".to_owned()));
     }
 }

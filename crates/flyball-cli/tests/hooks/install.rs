@@ -27,38 +27,50 @@ fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap()
 }
 
-/// A file as people have it: a comment, an order of their own, their own hooks, a last comma.
+/// A file as people have it: an order and spaces of their own, their own hooks.
 const OWN: &str = r#"{
-  // my favourites
-  "model": "opus",   /* do not change */
+  "description": "opus",
   "hooks": {
     "PreToolUse": [
-      { "matcher": "Edit", "hooks": [{ "type": "command", "command": "./mine.sh" }] },
+      { "matcher": "Edit", "hooks": [{ "type": "command", "command": "./mine.sh" }] }
     ],
     "preToolUse": [{ "command": "./mine.sh" }],
-    "BeforeTool": [{ "hooks": [{ "type": "command", "command": "./mine.sh" }] }],
+    "BeforeTool": [{ "hooks": [{ "type": "command", "command": "./mine.sh" }] }]
   },
 	"env": {"A": "1"}
 }
 "#;
 
-fn variants() -> Vec<(&'static str, String)> {
-    vec![
-        ("own", OWN.to_owned()),
-        ("crlf", OWN.replace('\n', "\r\n")),
-        ("mark", format!("\u{feff}{OWN}")),
-        ("no-end", OWN.trim_end().to_owned()),
+/// The same file in the syntax of the host: Gemini CLI takes comments, and Codex no keys but its own.
+fn own(host: Host) -> String {
+    match host {
+        Host::Gemini => OWN.replace("\"opus\",", "\"opus\",   /* do not change */\n  // my favorites"),
+        Host::Codex => OWN.replace("},\n\t\"env\": {\"A\": \"1\"}", "}"),
+        _ => OWN.to_owned(),
+    }
+}
+
+fn variants(host: Host) -> Vec<(&'static str, String)> {
+    let own = own(host);
+    let mut all = vec![
+        ("crlf", own.replace('\n', "\r\n")),
+        ("no-end", own.trim_end().to_owned()),
+        ("own", own.clone()),
         ("empty-object", "{}".to_owned()),
-        ("one-line", r#"{"hooks":{"Stop":[]},"x":[1,2 , 3]}"#.to_owned()),
-        ("four", "{\n    \"a\": 1\n}\n\n\n".to_owned()),
+        ("one-line", r#"{"hooks":{"Stop":[]},"description":"1,2 , 3"}"#.to_owned()),
+        ("four", "{\n    \"description\": \"a\"\n}\n\n\n".to_owned()),
         ("empty", String::new()),
-    ]
+    ];
+    if host == Host::ClaudeCode {
+        all.push(("mark", format!("\u{feff}{own}")));
+    }
+    all
 }
 
 #[test]
 fn what_was_there_stays_and_comes_back_byte_for_byte() {
     for host in SHARED {
-        for (name, text) in variants() {
+        for (name, text) in variants(host) {
             let (folder, file) = written(host, name, &text);
             let at = format!("{} {name}", host.as_str());
             assert_eq!(run(&folder, host, &["install"]).code, 0, "{at}");
@@ -98,13 +110,14 @@ fn base(file: &Path) -> String {
 #[test]
 fn what_was_changed_since_stays_changed() {
     for host in SHARED {
-        let (folder, file) = written(host, "since", OWN);
+        let (folder, file) = written(host, "since", &own(host));
         run(&folder, host, &["install"]);
-        let changed = read(&file).replace("\"A\": \"1\"", "\"A\": \"2\"");
+        let changed = read(&file).replace("\"opus\"", "\"haiku\"");
         std::fs::write(&file, &changed).unwrap();
         assert_eq!(run(&folder, host, &["uninstall"]).code, 0);
         let after = read(&file);
-        assert!(after.contains("\"A\": \"2\"") && after.contains("// my favourites"), "{after}");
+        assert!(after.contains("\"haiku\""), "{after}");
+        assert_eq!(after.contains("// my favorites"), host == Host::Gemini, "{after}");
         assert!(!after.contains("flyball"), "{after}");
         assert_eq!(after.matches("./mine.sh").count(), 3, "{after}");
         assert_ne!(run(&folder, host, &["test"]).code, 0);

@@ -1,9 +1,11 @@
 //! Putting entries into a settings file and taking them out, without touching a byte of what is there: comments,
 //! order, line ends, a byte-order mark.
 
+use super::command::HookCommand;
 use super::entry::{entry, plain, version};
+use super::handlers::Line;
+use super::readable::{options, readable};
 use crate::hook::host::Host;
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstRootNode};
 use serde_json::Value;
 
@@ -27,24 +29,13 @@ impl Broken {
     }
 }
 
-const MARK: &str = "\u{feff}";
+pub(super) const MARK: &str = "\u{feff}";
 
-/// How a settings file is read: JSON, with the comments and last commas that some hosts allow.
+/// How a settings file is read to be edited: JSON, with comments and trailing commas, so that entries can be taken out
+/// of files that the host itself cannot read.
 pub(super) fn read(text: &str) -> Result<CstRootNode, Broken> {
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
     let text = text.strip_prefix(MARK).unwrap_or(text);
-    CstRootNode::parse(text, &options).map_err(|error| Broken {
+    CstRootNode::parse(text, &options(true, true)).map_err(|error| Broken {
         what: format!("this is no JSON: {}", error.kind()),
         line: Some(error.line_display()),
         column: Some(error.column_display()),
@@ -54,11 +45,12 @@ pub(super) fn read(text: &str) -> Result<CstRootNode, Broken> {
 /// The text with Flyball's entries in it; `None` if they are all there already. `text` is `None` if there is no file.
 ///
 /// # Errors
-/// If the text is no JSON object, or holds something else where the hooks belong.
+/// If the text is no JSON object, holds something else where the hooks belong, or is nothing that the host can read
+/// with the entries in it.
 pub fn install(
     host: Host,
     text: Option<&str>,
-    program: &str,
+    command: &HookCommand,
     strict: bool,
 ) -> Result<Option<String>, Broken> {
     let text = text.unwrap_or("{}\n");
@@ -85,7 +77,7 @@ pub fn install(
             }
             None => hooks.array_value_or_set(event),
         };
-        let wanted = entry(host, program, event, strict);
+        let wanted = entry(host, command, event, strict);
         let own: Vec<CstNode> = list.elements().into_iter().filter(|found| is_own(host, found)).collect();
         if let [one] = own.as_slice()
             && one.to_serde_value().as_ref() == Some(&plain(&wanted))
@@ -97,7 +89,23 @@ pub fn install(
         changed = true;
     }
     let mark = if text.starts_with(MARK) { MARK } else { "" };
-    Ok(changed.then(|| format!("{mark}{root}")))
+    let new = format!("{mark}{root}");
+    readable(host, &new)?;
+    Ok(changed.then_some(new))
+}
+
+/// The command of Flyball's entries in a text, if there are any that Flyball wrote.
+#[must_use]
+pub fn installed_command(host: Host, text: &str) -> Option<HookCommand> {
+    let value = read(text).ok()?.to_serde_value()?;
+    let lists = value.get("hooks")?.as_object()?.values().filter_map(Value::as_array).flatten();
+    let mut handlers = lists.flat_map(|entry| {
+        let inner = entry.get("hooks").and_then(Value::as_array);
+        inner.into_iter().flatten().chain(std::iter::once(entry))
+    });
+    let own = handlers.find(|handler| calls_us(host, handler))?;
+    let line = ["command", "bash"].iter().find_map(|key| own.get(*key)?.as_str())?;
+    HookCommand::read(host, &Line::Shell(line.to_owned()))
 }
 
 /// The text without Flyball's entries; `None` if there are none.

@@ -1,5 +1,6 @@
 //! The entries that are put into a host's settings: one for each event, in the host's own shape.
 
+use super::command::HookCommand;
 use crate::hook::call::Moment;
 use crate::hook::host::Host;
 use jsonc_parser::cst::CstInputValue as Input;
@@ -16,14 +17,9 @@ pub(super) const fn version(host: Host) -> Option<u64> {
     }
 }
 
-/// The command line of a hook. It never changes between two installs, because some hosts ask their user to trust it.
-pub(super) fn command(host: Host, program: &str, event: &str) -> String {
-    format!("{program} hook {} --event {event}", host.as_str())
-}
-
 /// The entry for one event.
-pub(super) fn entry(host: Host, program: &str, event: &str, strict: bool) -> Input {
-    let line = command(host, program, event);
+pub(super) fn entry(host: Host, command: &HookCommand, event: &str, strict: bool) -> Input {
+    let line = command.line(host, event);
     let before = host.moment(event) == Moment::BeforeTool;
     let strict = strict && before;
     let group = |matcher: Option<&str>, handler: Vec<(&str, Input)>| {

@@ -1,6 +1,7 @@
 //! What a host would run: its settings read as the host reads them.
 
-use super::edit::{Broken, calls_us, read};
+use super::edit::{Broken, calls_us};
+use super::readable::readable;
 use crate::hook::call::Moment;
 use crate::hook::host::Host;
 use regex::Regex;
@@ -35,23 +36,16 @@ pub enum Ready {
     No(String),
 }
 
-/// Reads a settings file: which handlers would the host run for `tool`?
+/// Reads a settings file: which of its handlers call Flyball for `tool`? Switches that keep the host from running them are
+/// in [`super::HostView`].
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the host cannot read it.
 pub fn armed(host: Host, text: &str, tool: &str) -> Result<Ready, Broken> {
     if host == Host::Opencode {
         return Ok(plugin(text));
     }
-    let value = read(text)?.to_serde_value().unwrap_or_default();
-    let off = |key: &str| value.get(key).and_then(Value::as_bool) == Some(true);
-    if host == Host::ClaudeCode && off("disableAllHooks") {
-        return Ok(Ready::No("`disableAllHooks` is set, so no hook runs".to_owned()));
-    }
-    let gemini_off = value.pointer("/hooksConfig/enabled").and_then(Value::as_bool) == Some(false);
-    if host == Host::Gemini && gemini_off {
-        return Ok(Ready::No("`hooksConfig.enabled` is false, so no hook runs".to_owned()));
-    }
+    let value = readable(host, text)?;
     let mut handlers = Vec::new();
     let mut missed = None;
     for (event, moment) in host.events() {
@@ -121,13 +115,4 @@ fn plugin(text: &str) -> Ready {
         env: Vec::new(),
     };
     Ready::Yes(Host::Opencode.events().iter().map(handler).collect())
-}
-
-/// Why Codex would run no hooks, by its `config.toml`, if it would not.
-#[must_use]
-pub fn codex_disabled(config: &str) -> Option<String> {
-    let table = toml::de::DeTable::parse(config).ok()?;
-    let features = table.get_ref().get("features")?.get_ref().as_table()?;
-    let hooks = features.get("hooks")?.get_ref().as_bool()?;
-    (!hooks).then(|| "`features.hooks` is false in config.toml, so no hook runs".to_owned())
 }

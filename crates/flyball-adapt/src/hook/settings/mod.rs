@@ -1,13 +1,20 @@
 //! A host's settings: where they are, what Flyball adds to them, how it is taken away again, and what the host would
 //! run. Pure: texts in, texts out; nothing here touches a file.
 
+mod codex;
+mod command;
+mod coverage;
 mod edit;
 mod entry;
 mod handlers;
 mod plugin;
+mod readable;
 
-pub use edit::{Broken, install, uninstall};
-pub use handlers::{Handler, Line, Ready, armed, codex_disabled};
+pub use command::{HookCommand, shell_words};
+pub use coverage::{Base, HostFile, HostView, Obstacle, Scope, SettingsFile, Variable, host_files};
+pub use edit::{Broken, install, installed_command, uninstall};
+pub use handlers::{Handler, Line, Ready, armed};
+pub use readable::{line_of, readable};
 
 use super::host::Host;
 
@@ -78,12 +85,11 @@ pub const fn places(host: Host) -> &'static [Place] {
     }
 }
 
-/// The text of a file of Flyball's own. `program` is how the command is called, `strict` whether a hook that cannot
-/// be run stops the agent.
+/// The text of a file of Flyball's own. `strict`: a hook that cannot be run stops the agent.
 #[must_use]
-pub fn own_file(host: Host, program: &str, strict: bool) -> String {
+pub fn own_file(host: Host, command: &HookCommand, strict: bool) -> String {
     match host {
-        Host::Opencode => plugin::opencode(program, strict),
+        Host::Opencode => plugin::opencode(command, strict),
         _ => plugin::manifest(),
     }
 }

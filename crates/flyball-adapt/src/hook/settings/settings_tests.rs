@@ -1,6 +1,6 @@
 //! What stands in settings, and what a host would run of it.
 
-use super::{Handler, Line, Ready, armed, codex_disabled, install, uninstall};
+use super::{Handler, HookCommand, Line, Ready, armed, install, uninstall};
 use crate::hook::Host;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn json_hosts() -> impl Iterator<Item = Host> {
 #[test]
 fn every_event_of_the_host_is_installed_and_found_again() {
     for host in json_hosts() {
-        let text = install(host, None, "flyball", false).unwrap().unwrap();
+        let text = install(host, None, &HookCommand::new("flyball"), false).unwrap().unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["hooks"].as_object().unwrap().len(), host.events().len(), "{}", host.as_str());
         let Ready::Yes(handlers) = armed(host, &text, host.shell()).unwrap() else {
@@ -24,7 +24,7 @@ fn every_event_of_the_host_is_installed_and_found_again() {
             let line = format!("flyball hook {} --event {}", host.as_str(), handler.event);
             assert_eq!(handler.line, Line::Shell(line));
         }
-        assert_eq!(install(host, Some(&text), "flyball", false).unwrap(), None);
+        assert_eq!(install(host, Some(&text), &HookCommand::new("flyball"), false).unwrap(), None);
         assert_eq!(uninstall(host, &text).unwrap().map(|text| text.contains("flyball")), Some(false));
     }
 }
@@ -32,7 +32,7 @@ fn every_event_of_the_host_is_installed_and_found_again() {
 #[test]
 fn the_units_of_timeouts_are_the_hosts_own() {
     let timeout = |host: Host, pointer: &str| {
-        let text = install(host, None, "flyball", false).unwrap().unwrap();
+        let text = install(host, None, &HookCommand::new("flyball"), false).unwrap().unwrap();
         serde_json::from_str::<Value>(&text).unwrap().pointer(pointer).cloned()
     };
     assert_eq!(timeout(Host::ClaudeCode, "/hooks/PreToolUse/0/hooks/0/timeout"), Some(json!(10)));
@@ -43,8 +43,9 @@ fn the_units_of_timeouts_are_the_hosts_own() {
 #[test]
 fn another_path_of_the_program_replaces_the_old_entry() {
     for host in json_hosts() {
-        let old = install(host, None, "/old/flyball", false).unwrap().unwrap();
-        let new = install(host, Some(&old), "\"/new place/flyball\"", false).unwrap().unwrap();
+        let old = install(host, None, &HookCommand::new("/old/flyball"), false).unwrap().unwrap();
+        let new =
+            install(host, Some(&old), &HookCommand::new("\"/new place/flyball\""), false).unwrap().unwrap();
         assert!(!new.contains("/old/"), "{new}");
         let Ready::Yes(handlers) = armed(host, &new, host.shell()).unwrap() else { panic!("{new}") };
         assert_eq!(handlers.len(), host.events().len());
@@ -83,11 +84,4 @@ fn a_matcher_is_read_as_the_host_reads_it() {
         let found = matches!(armed(host, &text, tool).unwrap(), Ready::Yes(_));
         assert_eq!(found, takes, "{} {matcher}", host.as_str());
     }
-}
-
-#[test]
-fn codex_may_be_told_elsewhere_to_run_no_hooks() {
-    assert!(codex_disabled("[features]\nhooks = false\n").is_some());
-    assert!(codex_disabled("[features]\nhooks = true\n").is_none());
-    assert!(codex_disabled("model = \"x\"\n").is_none());
 }

@@ -3,8 +3,10 @@
 use super::root::SessionPlace;
 use crate::args::AnswerArgs;
 use crate::clock;
+use crate::commands::hook::project;
 use crate::commands::tell;
 use crate::fail::{Exit, Failure};
+use crate::hook_runs::{self, HookRun};
 use crate::{load, person, store};
 use flyball::policy::{Effect, OnError};
 use flyball::{Code, Decision, Origin, Preset, Status, Verdict, effect_of};
@@ -12,6 +14,7 @@ use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, 
 use flyball_journal::{Address, Door, Incoming, Record, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// The most that is read from stdin.
@@ -117,6 +120,7 @@ pub(super) fn work(
         return Err(format!("{what}; name one that stays: --store sqlite:PATH (hook_store)"));
     }
     let store = shown(args, &address);
+    note_run(&call, args, &place.root, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
     place.remember(&address);
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
@@ -147,6 +151,24 @@ fn untrusted_notice(call: &Call, recorder: &Recorder) -> Result<Option<String>, 
     };
     let text = format!("Flyball: {}: {}{more}. {}", first.written.origin, first.what(), first.help());
     Ok(Some(crate::words::line(&text, 600)))
+}
+
+/// Records that the hook runs, for `flyball doctor`; its own test calls are none.
+fn note_run(call: &Call, args: &AnswerArgs, root: &Path, address: &Address) {
+    let test = call.session.strip_prefix(call.host.as_str());
+    if test.is_some_and(|rest| rest.starts_with(":flyball-test-")) {
+        return;
+    }
+    let own = args.policy.policy.clone().or_else(|| load::policy_file(root));
+    hook_runs::record(
+        call.host,
+        &HookRun {
+            host: call.host.as_str().to_owned(),
+            project: project(root),
+            store: hook_runs::shown(address),
+            policy: own,
+        },
+    );
 }
 
 /// What the host wrote, up to a bound.

@@ -7,8 +7,10 @@ mod install;
 mod root;
 mod setting;
 mod test;
+mod view;
 
-pub(crate) use test::{Installed, check, glance};
+pub(crate) use setting::project;
+pub(crate) use test::{Installed, check, glance, installed_flags, redirected, told};
 
 use crate::args::{Action, Hook};
 use crate::fail::{Exit, Failure};
@@ -18,7 +20,7 @@ pub(crate) fn run(args: Hook) -> Result<Exit, Failure> {
     let Hook { host, action, answer } = args;
     match action {
         None => answer::run(host, answer),
-        Some(Action::Install(args)) => install::install(host, &args),
+        Some(Action::Install(args)) => install::install(host, &answer, &args),
         Some(Action::Uninstall(args)) => install::uninstall(host, &args),
         Some(Action::Test(place)) => test::run(host, &place),
     }

@@ -52,6 +52,21 @@ impl Setting {
         self.files.first().map_or(Path::new(""), |file| &file.path)
     }
 
+    /// The project, or the empty path for the settings of all projects.
+    pub(super) fn project(&self) -> &Path {
+        if self.user { Path::new("") } else { &self.folder }
+    }
+
+    /// The files that the host may find the hook in: the one that `install` writes, and beside it the user's own for
+    /// this project.
+    pub(super) fn hook_files(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.main().to_path_buf()];
+        if self.host == Host::ClaudeCode && !self.user {
+            all.push(self.folder.join(".claude/settings.local.json"));
+        }
+        all
+    }
+
     /// The word for which settings these are.
     pub(super) const fn flag(&self) -> &'static str {
         if self.user { "--user" } else { "--project" }
@@ -59,11 +74,12 @@ impl Setting {
 }
 
 /// The root of the repository that a folder is in, or the folder itself.
-fn project(from: &Path) -> PathBuf {
+pub(crate) fn project(from: &Path) -> PathBuf {
     from.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(from).to_path_buf()
 }
 
-fn home(host: Host) -> Option<PathBuf> {
+/// The host's folder of the user's settings.
+pub(super) fn home(host: Host) -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let (variable, below) = settings::home(host);
     variable.and_then(set).or_else(|| Some(set("HOME")?.join(below)))

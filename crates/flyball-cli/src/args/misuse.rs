@@ -1,0 +1,128 @@
+//! Flags that have no effect together with others. The parser takes each of them alone; together they are refused, so
+//! that no flag is dropped silently.
+
+use super::{Action, Arguments, Command, Explain, Graph, Hook, Mode, Outbox, PolicyArgs};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use std::path::Path;
+
+/// Ends the process with a usage error (exit code 2) if a flag would have no effect.
+pub(crate) fn refuse(command: &Command) {
+    if let Some(what) = without_effect(command) {
+        Arguments::command().error(ErrorKind::ArgumentConflict, what).exit();
+    }
+}
+
+/// What is wrong, if a flag would have no effect.
+fn without_effect(command: &Command) -> Option<String> {
+    let without = |flag: &str, why: &str| Some(format!("the argument '{flag}' has no effect {why}"));
+    match command {
+        Command::Status(args) if args.session.is_none() => {
+            without(named(&args.who.policy)?, "without a session")
+        }
+        Command::Prune(args) if args.older_than.is_some() => {
+            without(named(&args.policy)?, "with '--older-than'")
+        }
+        Command::Release(args) if args.n.is_some() && args.mode != Mode::Grant => {
+            without("--n", &format!("with '--mode {}'", args.mode.as_str()))
+        }
+        Command::Audit(args) if args.force && args.html.is_none() && args.write_policy.is_none() => {
+            without("--force", "without '--html' or '--write-policy'")
+        }
+        Command::Serve(args) if args.no_socket => {
+            let uids = [
+                ("--agent-uid", &args.agent_uid),
+                ("--operator-uid", &args.operator_uid),
+                ("--admin-uid", &args.admin_uid),
+            ];
+            let (flag, _) = uids.into_iter().find(|(_, uids)| !uids.is_empty())?;
+            without(flag, "with '--no-socket'")
+        }
+        Command::Outbox(args) => outbox(args).and_then(|(flag, why)| without(flag, why)),
+        Command::Graph(Graph { file, store, session, .. }) => {
+            of_kind(file, store.store.is_some(), &[("--session", session.is_some())])
+        }
+        Command::Explain(Explain { file, store, session, format, .. }) => of_kind(
+            file,
+            store.store.is_some(),
+            &[("--session", session.is_some()), ("--format", format.is_some())],
+        ),
+        Command::Hook(args) => hook(args),
+        _ => None,
+    }
+}
+
+/// The first flag of a policy that was given.
+fn named(args: &PolicyArgs) -> Option<&'static str> {
+    let all = [
+        ("--policy", args.policy.is_some()),
+        ("--preset", args.preset.is_some()),
+        ("--set", !args.set.is_empty()),
+    ];
+    all.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+/// One thing at a time is done with the outbox.
+fn outbox(args: &Outbox) -> Option<(&'static str, &'static str)> {
+    let listed = [("--dead", args.dead), ("--waiting", args.waiting)];
+    let listed = listed.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
+    if args.retry.is_some() {
+        let other = if args.deliver { Some("--deliver") } else { listed };
+        return Some((other.or(named(&args.policy))?, "with '--retry'"));
+    }
+    if args.deliver {
+        return Some((listed?, "with '--deliver'"));
+    }
+    Some((named(&args.policy)?, "without '--deliver'"))
+}
+
+/// A file is not looked for in a store, and a session of the store is one already.
+fn of_kind(file: &Path, store: bool, of_files: &[(&str, bool)]) -> Option<String> {
+    if file.exists() || file == Path::new("-") {
+        return store
+            .then(|| format!("the argument '--store' has no effect with the file '{}'", file.display()));
+    }
+    let (flag, _) = of_files.iter().find(|(_, given)| *given)?;
+    Some(format!("the argument '{flag}' has no effect with a session of the store"))
+}
+
+/// The flags of the hook itself are written by `install`, but for the event, and are nothing to the other actions.
+fn hook(args: &Hook) -> Option<String> {
+    let (action, refused): (&str, Vec<&str>) = match args.action {
+        None => return None,
+        Some(Action::Install(_)) => ("install", vec!["--event"]),
+        Some(Action::Uninstall(_)) => ("uninstall", args.answer.given()),
+        Some(Action::Test(_)) => ("test", args.answer.given()),
+    };
+    let flag = args.answer.given().into_iter().find(|flag| refused.contains(flag))?;
+    Some(format!("the argument '{flag}' has no effect with '{action}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every flag of a command and of those below it, as `command --flag`.
+    fn flags(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for arg in command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()))
+        {
+            assert!(!arg.is_hide_set(), "{path}: hidden flags are proven by nobody");
+            found.extend(arg.get_long().map(|long| format!("{path} --{long}")));
+        }
+        for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            flags(below, format!("{path} {}", below.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn the_list_of_flags_is_complete() {
+        let mut found = Vec::new();
+        flags(&Arguments::command(), "", &mut found);
+        found.sort();
+        let listed: Vec<&str> = include_str!("../../tests/cli/flags.txt").lines().collect();
+        assert_eq!(
+            found, listed,
+            "tests/cli/flags.txt lists every flag; tests/cli/flags.rs proves its effect"
+        );
+    }
+}
