@@ -216,7 +216,9 @@ fn changed_files_are_noticed_before_the_next_acknowledgement() {
             std::fs::copy(path.with_file_name("other.db"), with(path, "-x")).unwrap();
             std::fs::rename(with(path, "-x"), path).unwrap();
         }),
-        ("database overwritten", |path| drop(std::fs::copy(path.with_file_name("other.db"), path).unwrap())),
+        ("database overwritten", |path| {
+            std::fs::copy(path.with_file_name("other.db"), path).unwrap();
+        }),
         ("database emptied", |path| shorten(path, 0)),
         ("database truncated", |path| shorten(path, 2)),
         ("log deleted", |path| std::fs::remove_file(with(path, "-wal")).unwrap()),

@@ -354,7 +354,7 @@ pub enum Kind {
 }
 
 /// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 25] = [
+const TYPES: [(&str, &[&str]); 26] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
     ("person.message", &["text", "by", "digest"]),

@@ -13,7 +13,7 @@ use super::paths::PointerOf;
 use super::places::join;
 use super::resolve::{Merged, Resolved, Written, apply, collect_leaves, preset_of, written_at};
 use super::values::{Problem, kind};
-use super::{Policy, Preset};
+use super::Policy;
 
 /// What reading a section found out.
 #[derive(Default)]

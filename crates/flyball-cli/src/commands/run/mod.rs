@@ -159,7 +159,7 @@ fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -
     let recorder = Recorder::new(Arc::clone(&desk), source.clone(), options);
     let deliveries = Deliveries::start(&recorder);
     let book = Arc::new(Book::kept(recorder, clock())?);
-    let exit = walk(order, plan, (book, source), &files, Some(desk));
+    let exit = walk(order, plan, (book, source), &files, Some(Arc::clone(&desk)));
     deliveries.finish();
     // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
     let _ = desk.checkpoint();
