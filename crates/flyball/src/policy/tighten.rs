@@ -146,9 +146,11 @@ fn tighten(policy: &mut Policy, c: &mut Canonical<'_>, ignored: &mut Vec<Ignored
     remove(&mut c.tree, &preset);
     let mut found = Findings { only_tighten: true, ..Findings::default() };
     apply(policy, &c.tree, &mut found);
-    let present = (!found.loosening.is_empty())
-        .then(|| apply(&mut policy.clone(), &Value::Null, &mut Findings::default()))
-        .unwrap_or_default();
+    let present = if found.loosening.is_empty() {
+        Value::Null
+    } else {
+        apply(&mut policy.clone(), &Value::Null, &mut Findings::default())
+    };
     for path in &found.loosening {
         let why = match present.pointer_of(path) {
             Some(kept) if !kept.is_object() && !kept.is_array() => {

@@ -1,7 +1,7 @@
 //! Layers that may only tighten, value by value.
 
 use super::*;
-use crate::policy::{Layer, resolve};
+use crate::policy::{Layer, Preset, resolve};
 use crate::{PolicySource, RulesVersion};
 use serde_json::json;
 
