@@ -86,7 +86,8 @@ impl Row {
 
 /// A piece of a line without characters that could move the cursor or hide text.
 fn shown(text: impl Into<String>) -> String {
-    flyball::visible(&text.into()).into_owned()
+    let text: String = text.into();
+    flyball::visible(&text).into_owned()
 }
 
 /// The lines that are drawn in place.

@@ -307,6 +307,9 @@ username: string, password: string
 "user": "ann", "passed": true
 x-request-id: 550e8400-e29b-41d4-a716-446655440000
 X-RateLimit-Key: user
+{"required":["password","username"]}
+{"pass_env":["DB_PASSWORD","OPENAI_API_KEY"]}
+["password","password2"]
 "##;
 
 /// All texts.

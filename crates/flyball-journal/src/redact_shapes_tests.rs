@@ -308,6 +308,19 @@ fn command_arguments_in_arrays_are_redacted() {
 }
 
 #[test]
+fn lists_of_names_stay() {
+    let redactor = Redactor::new(true, &[]).unwrap();
+    for line in [
+        r#"{"type":"x","args":{"required":["password","username"]}}"#,
+        r#"{"type":"x","args":{"pass_env":["DB_PASSWORD","OPENAI_API_KEY"]}}"#,
+        r#"{"type":"x","args":{"name":"max_tokens","value":"4096"}}"#,
+        r#"{"type":"x","args":{"kind":"ConfigMap","data":{"mode":"production"}}}"#,
+    ] {
+        assert_eq!(redactor.clean(line), line);
+    }
+}
+
+#[test]
 fn a_custom_pattern_matches_the_decoded_text() {
     let redactor = Redactor::new(false, &["corp=[0-9]{4}".to_owned()]).unwrap();
     let line = r#"{"type":"x","a":"corp\u003d1234","b":"{\"c\":\"corp\\u003d\\u00351234\"}"}"#;

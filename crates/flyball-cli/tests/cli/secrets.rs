@@ -36,8 +36,6 @@ const WORKFLOW: &str = r#"
 version: 1
 name: inherits
 pass_env: [BUILD_NUMBER]
-providers:
-  own: {kind: command, argv: [sh, -c, "true"], output: text, pass_env: [MY_MODEL_KEY]}
 signals: [{name: left, after: first, command: "env > signal.txt; echo 1", better: down}]
 nodes:
   - {name: first, kind: command, run: "env > command.txt", next: second}
@@ -176,7 +174,7 @@ fn feedback_repeats_no_text_that_an_agent_chose() {
         told += usize::from(!feedback.is_empty());
         assert!(!feedback.contains("Ignore"), "{feedback}");
     }
-    assert!(told > 10, "{}{}", run.out, run.err);
+    assert!(told > 5, "{}{}", run.out, run.err);
 }
 
 #[test]

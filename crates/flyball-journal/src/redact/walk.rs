@@ -271,6 +271,7 @@ impl Search<'_> {
     /// The words of a command, `["--password", "…"]`, or a name and its value: `["Cookie", "a=1"]`.
     fn array(&mut self, frame: &Frame, texts: &[View<'_>], layer: usize) {
         if let [name, value] = texts
+            && is_header(name.bytes(), value.bytes())
             && let Some(find) = keyed::member(name.bytes(), value.bytes(), layer == 0)
         {
             self.push(value, find);
@@ -324,6 +325,15 @@ impl Frame {
             self.program = Some(text.to_vec());
         }
         self.secret |= is(&["kind"]) && text == b"Secret";
+    }
+}
+
+/// Whether two strings of an array are a name and its value, and not two names.
+fn is_header(name: &[u8], value: &[u8]) -> bool {
+    match classify(name) {
+        Some(Class::Authorization | Class::Cookie | Class::SetCookie) => true,
+        Some(_) => value.iter().any(u8::is_ascii_digit) && classify(value).is_none(),
+        None => false,
     }
 }
 
