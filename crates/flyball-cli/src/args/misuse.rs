@@ -39,14 +39,10 @@ fn without_effect(command: &Command) -> Option<String> {
             without(flag, "with '--no-socket'")
         }
         Command::Outbox(args) => outbox(args).and_then(|(flag, why)| without(flag, why)),
-        Command::Graph(Graph { file, store, session, .. }) => {
-            of_kind(file, store.store.is_some(), &[("--session", session.is_some())])
+        Command::Graph(Graph { file, session, .. }) => of_files(file, &[("--session", session.is_some())]),
+        Command::Explain(Explain { file, session, format, .. }) => {
+            of_files(file, &[("--session", session.is_some()), ("--format", format.is_some())])
         }
-        Command::Explain(Explain { file, store, session, format, .. }) => of_kind(
-            file,
-            store.store.is_some(),
-            &[("--session", session.is_some()), ("--format", format.is_some())],
-        ),
         Command::Hook(args) => hook(args),
         _ => None,
     }
@@ -76,13 +72,12 @@ fn outbox(args: &Outbox) -> Option<(&'static str, &'static str)> {
     Some((named(&args.policy)?, "without '--deliver'"))
 }
 
-/// A file is not looked for in a store, and a session of the store is one already.
-fn of_kind(file: &Path, store: bool, of_files: &[(&str, bool)]) -> Option<String> {
+/// A session of the store is named already, and has no format.
+fn of_files(file: &Path, flags: &[(&str, bool)]) -> Option<String> {
     if file.exists() || file == Path::new("-") {
-        return store
-            .then(|| format!("the argument '--store' has no effect with the file '{}'", file.display()));
+        return None;
     }
-    let (flag, _) = of_files.iter().find(|(_, given)| *given)?;
+    let (flag, _) = flags.iter().find(|(_, given)| *given)?;
     Some(format!("the argument '{flag}' has no effect with a session of the store"))
 }
 

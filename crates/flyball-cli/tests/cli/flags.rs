@@ -58,7 +58,7 @@ const BASES: [Base; 34] = [
     base("hook test", &["hook", "gemini", "test"]),
     base("check", &["strict.yaml"]),
     base("config", &[]),
-    base("graph", &["workflow.yaml"]),
+    base("graph", &["asks-1"]),
     base("explain", &["loops"]),
     base("status", &["loops"]),
     base("top", &[]),
@@ -90,9 +90,8 @@ fn special(line: &str) -> Option<Proof> {
         "replay --format" => Shows(&["--format", "claude-code"], "exit 1"),
         "explain --format" => Shows(&["--format", "claude-code"], "has no effect with a session"),
         "explain --session" => Shows(&["--session", "x"], "has no effect with a session"),
-        "graph --session" => Shows(&["--session", "nobody"], "no_such_session"),
+        "graph --session" => Shows(&["--session", "x"], "has no effect with a session"),
         "graph --format" => Shows(&["--format", "mermaid"], "flowchart"),
-        "graph --store" => Shows(&["--store", "sqlite:x.db"], "has no effect with the file"),
         "audit --prices" => Shows(&["--prices", "nowhere.yaml"], "nowhere.yaml"),
         "audit --html" => Makes(&["--html", "page.html"], "page.html"),
         "audit --write-policy" => Makes(&["--write-policy", "fitted.yaml"], "fitted.yaml"),
@@ -445,9 +444,8 @@ fn flags_that_have_no_effect_together_are_refused() {
         &["outbox", "--policy", "strict.yaml"],
         &["outbox", "--deliver", "--dead"],
         &["outbox", "--retry", "s/1/0", "--deliver"],
-        &["explain", "events.jsonl", "--store", "sqlite:x.db"],
         &["explain", "loops", "--format", "flyball"],
-        &["graph", "workflow.yaml", "--store", "sqlite:x.db"],
+        &["graph", "loops", "--session", "x"],
         &["serve", "--no-socket", "--agent-uid", "1"],
         &["serve", "--no-tcp", "--listen", "127.0.0.1:0"],
         &["serve", "--workers", "2"],
@@ -459,4 +457,7 @@ fn flags_that_have_no_effect_together_are_refused() {
         assert_eq!(run.code, 2, "{args:?}: {}{}", run.out, run.err);
         assert!(run.err.contains("--"), "{args:?}: {}", run.err);
     }
+    // The limits of a workflow file are those of the policy that was named.
+    let run = flyball(&template, &["graph", "workflow.yaml", "--policy", "nowhere.yaml"], b"", &[]);
+    assert!(run.code == 1 && run.err.contains("nowhere.yaml"), "{}{}", run.out, run.err);
 }
