@@ -228,7 +228,10 @@ fn the_policy_decides_what_is_a_loop() {
     let folder = mixed("policy");
     fs::write(folder.join("flyball.yaml"), "version: 1\nguards: {repetition: off, recurrence: off}\n")
         .unwrap();
-    assert_eq!(report(&folder, &[])["looped"], 2, "a project cannot loosen by itself");
+    let ran = flyball(&folder, &["audit", "runs", "--json"], &[]);
+    let found: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(found["looped"], 2, "a project cannot loosen by itself");
+    assert!(ran.err.contains("policy_untrusted"), "{}", ran.err);
     let named = ["--policy", "flyball.yaml"];
     assert_eq!(report(&folder, &named)["looped"], 0, "the policy that the caller names holds");
     let staged = ["--set", "guards.repetition.mode=staged"];
