@@ -43,7 +43,7 @@ fn a_store_of_the_first_version_goes_on_as_it_was() {
     }
     assert_eq!(states(&store), expected);
     for (session, decision) in [("halted", "halt"), ("stopped", "halt"), ("long", "allow")] {
-        let event = json!({"type": "tool.requested", "session": session, "call": "new", "tool": "bash",
+        let event = json!({"type": "tool.requested", "session": session, "at": 1_763_200_200_000_u64, "call": "new", "tool": "bash",
             "args": {"command": "make new"}});
         assert_eq!(store.event(&event.to_string())["decision"], decision, "{session}");
     }

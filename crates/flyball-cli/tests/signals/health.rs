@@ -41,6 +41,7 @@ fn a_server_whose_store_was_deleted_is_not_ready_and_refuses_events() {
     for attack in ["database", "log", "everything"] {
         let server = Server::start(&folder(&format!("deleted-{attack}")), &["--no-socket"]);
         let agent = server.key("bot", Role::Agent);
+        let person = server.key("anna", Role::Operator);
         server.event(&agent, &call("s", 1));
         for ending in ["", "-wal", "-shm"] {
             if attack == "everything" || (attack == "database") == ending.is_empty() && ending != "-shm" {
@@ -55,7 +56,7 @@ fn a_server_whose_store_was_deleted_is_not_ready_and_refuses_events() {
             assert!(began.elapsed() < PATIENCE, "{attack}: it is still ready");
         }
         assert_eq!(
-            server.ask("GET", "/v1/sessions", Some(&agent), None).0,
+            server.ask("GET", "/v1/sessions", Some(&person), None).0,
             503,
             "{attack}: nothing stale is shown"
         );
