@@ -39,9 +39,7 @@ pub(crate) fn login_cookie(headers: &HeaderMap) -> Option<String> {
         let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
         pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
     };
-    if headers.get(header::COOKIE).is_none() {
-        return None;
-    }
+    headers.get(header::COOKIE)?;
     value(&cookie_name(headers, true)).or_else(|| value(&cookie_name(headers, false)))
 }
 
