@@ -284,7 +284,9 @@ impl Flattener {
                     decoded.chars().for_each(|c| builder.push(c));
                 }
                 NodeKind::BraceExpansion { content }
-                    if !content.contains(['$', '`', '(', '\\', '\'', '"']) =>
+                    if !content.contains([
+                        '$', '`', '(', '\\', '\'', '"', '<', '>', '|', '&', ';', ' ', '\t', '\n',
+                    ]) =>
                 {
                     builder.push_unknown(false);
                 }
@@ -357,6 +359,10 @@ impl Flattener {
                 {
                     return self.unsupported("an expansion that was not recognized");
                 }
+                // These end a word in bash. The parser keeps some of them after an opening bracket.
+                ' ' | '\t' | '\n' | '<' | '>' | '|' | '&' | ';' if !*in_quotes => {
+                    self.unsupported("a word with an unquoted operator");
+                }
                 '(' | ')' if !*in_quotes => self.unsupported("a list or a pattern in parentheses"),
                 '*' | '?' if !*in_quotes => builder.push_unknown(false),
                 // `[` alone is a program.
@@ -387,7 +393,8 @@ impl Flattener {
                 self.condition(left);
                 self.condition(right);
             }
-            NodeKind::CondTerm { value, .. } if !value.contains("$(") && !value.contains(['`', '{']) => {}
+            NodeKind::CondTerm { value, .. }
+                if !value.contains("$(") && !value.contains(['`', '{', '<', '>', '&', ';']) => {}
             _ => self.unsupported("a condition that computes its value"),
         }
     }

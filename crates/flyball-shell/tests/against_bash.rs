@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Commands that are tried in all; those that pass the check are run.
 const TRIED: usize = 60_000;
 /// Parts of commands. `boom` is a program that nobody knows, and that leaves a file behind.
-const PARTS: [&str; 62] = [
+const PARTS: [&str; 63] = [
     "boom",
     "boom",
     "boom",
@@ -67,6 +67,7 @@ const PARTS: [&str; 62] = [
     "${x",
     "$x",
     "x=",
+    "[",
     "#",
     "*",
     "?",
