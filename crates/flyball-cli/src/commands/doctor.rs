@@ -64,7 +64,13 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     let mut found =
         vec![Finding::ok("flyball", format!("version {}", env!("CARGO_PKG_VERSION"))), policy(args)];
     match store::address(&args.who.store) {
-        Ok(address) => the_store(&address, &mut found),
+        Ok(address) => {
+            if let Some(weakness) = address.transport_weakness() {
+                let advice = "remove sslmode from the address; name a private CA with sslrootcert=FILE";
+                found.push(Finding::wrong("tls", weakness, advice));
+            }
+            the_store(&address, &mut found);
+        }
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
     found.extend(hooks::all());
