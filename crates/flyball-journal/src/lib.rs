@@ -22,7 +22,7 @@ mod sqlite;
 pub use address::Address;
 pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
-pub use incoming::{Door, Incoming, Parcel};
+pub use incoming::{Door, Incoming, Parcel, mark_suspension, suspended_ms};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Sighting, Turn, Unit, Which,

@@ -163,7 +163,7 @@ fn take_id(fields: &mut Fields<'_>) -> Result<Option<EventId>, Error> {
         _ => return Ok(None),
     };
     // A redelivery may be stamped anew on its way; the time of arrival is not part of the body.
-    let body = fields_fingerprint(fields.iter().filter(|(key, _)| *key != "at"));
+    let body = fields_fingerprint(fields.iter().filter(|(key, _)| !matches!(*key, "at" | "suspended_ms")));
     Ok(Some(EventId { id, body }))
 }
 
