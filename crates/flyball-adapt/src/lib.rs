@@ -8,5 +8,6 @@ pub mod mcp;
 pub mod model_proxy;
 mod named;
 pub mod prices;
+mod same_site;
 pub mod source;
 mod splice;

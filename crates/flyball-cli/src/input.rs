@@ -6,7 +6,7 @@ use crate::recording;
 use flyball::limits::EVENT_BYTES;
 use flyball::policy::Policy;
 use flyball::{Code, Error, Event};
-use flyball_journal::{Door, Incoming, identifiers_are_kept};
+use flyball_journal::{Door, Incoming, identifiers_are_kept, suspended_ms};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -105,11 +105,14 @@ impl Lines {
     pub(crate) fn next_incoming(&mut self, wait: bool) -> Result<Option<Result<Incoming, Error>>, Failure> {
         let found = self.advance(wait)?;
         Ok(found.map(|usable| {
-            let mut event = usable.and_then(|()| Event::from_bytes(&self.buffer))?;
+            let event = usable.and_then(|()| Event::from_bytes(&self.buffer))?;
             identifiers_are_kept(&event)?;
-            event.at = event.at.or_else(clock::now);
             // What was understood as an event is UTF-8.
-            Ok(Incoming { event, text: String::from_utf8_lossy(&self.buffer).into_owned() })
+            let mut incoming = Incoming { event, text: String::from_utf8_lossy(&self.buffer).into_owned() };
+            if incoming.event.at.is_none() {
+                incoming.stamp(clock::now(), suspended_ms());
+            }
+            Ok(incoming)
         }))
     }
 

@@ -14,6 +14,8 @@ mod bad_input;
 mod bad_store;
 #[path = "cli/bad_workflow.rs"]
 mod bad_workflow;
+#[path = "cli/clock.rs"]
+mod clock;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/counts.rs"]

@@ -27,6 +27,8 @@ mod install;
 mod kit;
 #[path = "hooks/plugin.rs"]
 mod plugin;
+#[path = "hooks/read_only.rs"]
+mod read_only;
 #[path = "hooks/sessions.rs"]
 mod sessions;
 #[path = "hooks/shipped.rs"]

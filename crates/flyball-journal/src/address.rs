@@ -70,6 +70,15 @@ impl Address {
         Address::Project(own(from))
     }
 
+    /// Why the connection to the store is not protected against impostors and listeners on the network, if it is not.
+    #[must_use]
+    pub fn transport_weakness(&self) -> Option<&'static str> {
+        match self {
+            Address::Server(url) => crate::postgres::transport_weakness(url),
+            Address::File(_) | Address::Project(_) | Address::Memory => None,
+        }
+    }
+
     /// Opens the store; a file is made if it is not there.
     ///
     /// # Errors

@@ -2,13 +2,14 @@
 //!
 //! An agent says who spoke, when something happened and who refused a call. None of that is a fact until the program
 //! that talks to the person says so. A claim stays in the stored event under a name of its own (`claimed_origin`,
-//! `claimed_by`, `claimed_at`, `claimed_idle`), and no decision depends on it.
+//! `claimed_by`, `claimed_at`, `claimed_idle`, `claimed_suspended_ms`), and no decision depends on it.
 
 use flyball::{Code, Denier, Error, Event, Kind, Origin};
 use serde_json::{Map, Value, json};
 
 /// Names under which claims and their senders are stored. A sender may not use them.
-const RESERVED: [&str; 5] = ["claimed_at", "claimed_by", "claimed_idle", "claimed_origin", "relayed_by"];
+const RESERVED: [&str; 6] =
+    ["claimed_at", "claimed_by", "claimed_idle", "claimed_origin", "claimed_suspended_ms", "relayed_by"];
 
 /// How far the sender of an event is believed.
 ///
@@ -62,7 +63,8 @@ impl<'a> Claims<'a> {
             _ => false,
         };
         let extra = &event.extra;
-        said || (event.at.is_some() && !self.keeps_time)
+        let timed = event.at.is_some() || extra.contains_key("suspended_ms");
+        said || (timed && !self.keeps_time)
             || (!extra.is_empty()
                 && (["origin", "by", "idle"].iter().chain(&RESERVED)).any(|name| extra.contains_key(*name)))
     }
@@ -88,6 +90,7 @@ impl<'a> Claims<'a> {
     pub fn settle_fields(&self, fields: &mut Map<String, Value>) {
         if !self.keeps_time {
             claim(fields, "at", "claimed_at");
+            claim(fields, "suspended_ms", "claimed_suspended_ms");
         }
         claim(fields, "idle", "claimed_idle");
         let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();

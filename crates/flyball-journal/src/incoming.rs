@@ -10,6 +10,8 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub struct Door {
     redactor: Option<Redactor>,
+    /// Instead of what the clocks of the machine say.
+    suspended_ms: Option<u64>,
 }
 
 impl Door {
@@ -29,7 +31,7 @@ impl Door {
                 "write it as a regular expression; look at it with `flyball check`",
             )
         })?;
-        Ok(Door { redactor: Some(redactor) })
+        Ok(Door { redactor: Some(redactor), suspended_ms: None })
     }
 
     /// Whether a policy's door could be made, for whoever checks a policy without using it.
@@ -49,10 +51,12 @@ impl Door {
     /// # Errors
     /// If it is not an event.
     pub fn read(&self, line: &str, now: Option<u64>) -> Result<Incoming, Error> {
-        match self.clean(line) {
-            Cow::Borrowed(whole) => Incoming::read(whole, now),
-            Cow::Owned(cleaned) => Incoming::read_redacted(cleaned, now),
-        }
+        let mut incoming = match self.clean(line) {
+            Cow::Borrowed(whole) => Incoming::read(whole, None)?,
+            Cow::Owned(cleaned) => Incoming::read_redacted(cleaned, None)?,
+        };
+        self.stamp_arrival(&mut incoming, now);
+        Ok(incoming)
     }
 
     /// The same for a line that is not needed any more.
@@ -60,14 +64,7 @@ impl Door {
     /// # Errors
     /// If it is not an event.
     pub fn read_owned(&self, line: String, now: Option<u64>) -> Result<Incoming, Error> {
-        let cleaned = match self.clean(&line) {
-            Cow::Borrowed(whole) if whole.len() == line.len() => None,
-            other => Some(other.into_owned()),
-        };
-        match cleaned {
-            Some(cleaned) => Incoming::read_redacted(cleaned, now),
-            None => Incoming::read(line, now),
-        }
+        self.read_as(line, now, None)
     }
 
     /// Reads a line of a sender that is not believed in everything. `now` is the time of arrival.
@@ -80,11 +77,44 @@ impl Door {
         now: Option<u64>,
         claims: &Claims<'_>,
     ) -> Result<Incoming, Error> {
-        let mut incoming = self.read_owned(line, None)?;
-        if claims.are_in(&incoming.event) {
+        self.read_as(line, now, Some(claims))
+    }
+
+    /// The same, on a machine that was suspended for this long since it was started, in milliseconds.
+    #[must_use]
+    pub fn with_suspension(mut self, suspended_ms: u64) -> Self {
+        self.suspended_ms = Some(suspended_ms);
+        self
+    }
+
+    /// An event that is stamped with the time of arrival is also stamped with the time that the machine was suspended,
+    /// so that it does not count as time at work. An event with a time of its own is taken as it is.
+    fn stamp_arrival(&self, incoming: &mut Incoming, now: Option<u64>) {
+        if incoming.event.at.is_none() {
+            incoming.stamp(now, self.suspended_ms.unwrap_or_else(suspended_ms));
+        }
+    }
+
+    fn read_as(
+        &self,
+        line: String,
+        now: Option<u64>,
+        claims: Option<&Claims<'_>>,
+    ) -> Result<Incoming, Error> {
+        let cleaned = match self.clean(&line) {
+            Cow::Borrowed(whole) if whole.len() == line.len() => None,
+            other => Some(other.into_owned()),
+        };
+        let mut incoming = match cleaned {
+            Some(cleaned) => Incoming::read_redacted(cleaned, None)?,
+            None => Incoming::read(line, None)?,
+        };
+        if let Some(claims) = claims
+            && claims.are_in(&incoming.event)
+        {
             incoming = Incoming::read(claims.settle(&incoming.text)?, None)?;
         }
-        incoming.event.at = incoming.event.at.or(now);
+        self.stamp_arrival(&mut incoming, now);
         Ok(incoming)
     }
 
@@ -105,6 +135,40 @@ pub struct Incoming {
     pub event: Event,
     /// The line of JSON, redacted: what is stored.
     pub text: String,
+}
+
+/// The field with the time that the machine was suspended since it was started, in milliseconds.
+const SUSPENDED: &str = "suspended_ms";
+/// Less than this is not worth a field: it is how far two readings of the clocks may be apart.
+const SUSPENDED_LEAST_MS: u64 = 1_000;
+
+/// How long this machine was suspended since it was started, in milliseconds. It is the same for all processes, so
+/// short-lived ones such as hooks need no memory of their own.
+#[must_use]
+pub fn suspended_ms() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::time::{ClockId, clock_gettime};
+        let millis = |clock: ClockId| {
+            let time = clock_gettime(clock);
+            i64::saturating_add(time.tv_sec.saturating_mul(1_000), time.tv_nsec / 1_000_000)
+        };
+        // One keeps counting while the machine is suspended, the other does not.
+        let suspended = millis(ClockId::Boottime).saturating_sub(millis(ClockId::Monotonic));
+        u64::try_from(suspended).unwrap_or(0)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        0
+    }
+}
+
+/// Marks an event that was made in Rust and stamped with the time of now: see [`suspended_ms`].
+pub fn mark_suspension(event: &mut Event) {
+    let suspended = suspended_ms();
+    if suspended >= SUSPENDED_LEAST_MS {
+        event.extra.entry(SUSPENDED).or_insert_with(|| suspended.into());
+    }
 }
 
 /// An event in its box: it is large, and handed on many times on its way to the store.
@@ -137,6 +201,20 @@ impl Incoming {
         Ok(incoming)
     }
 
+    /// Stamps the time of arrival, and how long the machine was suspended, unless it never was or the event says so
+    /// itself.
+    pub fn stamp(&mut self, now: Option<u64>, suspended_ms: u64) {
+        self.event.at = now;
+        if suspended_ms < SUSPENDED_LEAST_MS || self.event.extra.contains_key(SUSPENDED) {
+            return;
+        }
+        if let Some(fields) = self.text.trim_start().strip_prefix('{') {
+            // The text is an object with at least a type, so a comma follows.
+            self.text = format!("{{\"{SUSPENDED}\":{suspended_ms},{fields}");
+            self.event.extra.insert(SUSPENDED.to_owned(), suspended_ms.into());
+        }
+    }
+
     /// An event that was made in Rust.
     #[must_use]
     pub fn new(event: Event) -> Self {
@@ -159,4 +237,29 @@ pub fn identifiers_are_kept(event: &Event) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Door;
+
+    #[test]
+    fn suspension_is_stamped_only_beside_the_time_of_arrival() {
+        let door = Door::default().with_suspension(5_000);
+        let line = r#"{"type":"compaction","id":"a"}"#;
+        let stamped = door.read(line, Some(7)).expect("an event");
+        assert_eq!(stamped.text, r#"{"suspended_ms":5000,"type":"compaction","id":"a"}"#);
+        assert_eq!(stamped.event.extra.get("suspended_ms"), Some(&5_000.into()));
+        let again = flyball::Event::from_json(&stamped.text).expect("an event");
+        assert_eq!(
+            again.id,
+            flyball::Event::from_json(line).expect("an event").id,
+            "a redelivery is recognized"
+        );
+        for unchanged in [r#"{"type":"compaction","at":3}"#, r#"{"type":"compaction","suspended_ms":9}"#] {
+            assert_eq!(door.read(unchanged, Some(7)).expect("an event").text, unchanged);
+        }
+        let never = Door::default().with_suspension(0).read(line, Some(7)).expect("an event");
+        assert_eq!(never.text, line);
+    }
 }

@@ -26,7 +26,7 @@ pub use address::Address;
 pub use claims::Claims;
 pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
-pub use incoming::{Door, Incoming, Parcel, identifiers_are_kept};
+pub use incoming::{Door, Incoming, Parcel, identifiers_are_kept, mark_suspension, suspended_ms};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Sighting, Turn, Unit, Which,

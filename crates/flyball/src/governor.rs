@@ -16,6 +16,9 @@ use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
 
+/// How far a clock must go back to count as set back. Less is disorder: processes that report side by side.
+const CLOCK_STEP_MS: u64 = 5_000;
+
 /// Folds one event into a session's state and answers it.
 ///
 /// # Errors
@@ -150,16 +153,43 @@ fn advance(state: &mut State, event: &Event) -> u64 {
             // The first event with a time starts the clock; what came before it took no time.
             state.started = Some(at);
             state.now = at;
+            if state.rules >= RulesVersion::V2 {
+                suspended(state, event);
+            }
             return 0;
         }
     };
+    let steady = state.rules >= RulesVersion::V2 && event.at.is_some();
+    let at = if steady { steady_time(state, at) } else { at };
     let gap = at.saturating_sub(state.now);
     state.now = state.now.max(at);
+    let gap = if state.rules >= RulesVersion::V2 { gap.saturating_sub(suspended(state, event)) } else { gap };
     // A session that waits for a person may still work; what it does then counts. Only a halt stops the clock.
     let at_work = !state.is_halted() && !lifecycle::was_idle(state, event);
     let elapsed = if at_work { gap } else { 0 };
     state.active_ms = state.active_ms.saturating_add(elapsed);
     elapsed
+}
+
+/// The session's time of an event. A clock that was set back must not stop the session's time, or an open breaker would
+/// stay open until the clock has caught up: from the step on, time goes on by the differences between events.
+fn steady_time(state: &mut State, at: u64) -> u64 {
+    if at >= state.now {
+        state.behind_ms = 0;
+        return at;
+    }
+    let steady = at.saturating_add(state.behind_ms);
+    if state.now.saturating_sub(steady) > CLOCK_STEP_MS {
+        state.behind_ms = state.now - at;
+    }
+    steady.max(state.now)
+}
+
+/// How long the machine was suspended since the event before. Events carry the total since the machine was started.
+fn suspended(state: &mut State, event: &Event) -> u64 {
+    let Some(total) = event.extra.get("suspended_ms").and_then(serde_json::Value::as_u64) else { return 0 };
+    let before = std::mem::replace(&mut state.suspended_ms, total);
+    total.saturating_sub(before)
 }
 
 fn answer_key(event: &Event) -> Option<(Fingerprint, Fingerprint)> {

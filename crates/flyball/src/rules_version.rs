@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 pub enum RulesVersion {
     /// The first version. Sessions recorded before versions existed are under it.
     V1,
-    /// A stop by a person is lifted only by an explicit act, a reused call id is a new request, and a number reported
-    /// as progress has a stated direction.
+    /// A stop by a person is lifted only by an explicit act, a reused call id is a new request, a number reported
+    /// as progress has a stated direction, and neither a clock that is set back nor a suspended machine changes how much
+    /// time counts.
     V2,
 }
 

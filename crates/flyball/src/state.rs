@@ -90,6 +90,10 @@ pub struct State {
     pub(crate) now: u64,
     pub(crate) started: Option<u64>,
     pub(crate) active_ms: u64,
+    /// How far the clock of the events is behind the session's time, after it was set back.
+    pub(crate) behind_ms: u64,
+    /// How long the machine had been suspended at the last event that says so.
+    pub(crate) suspended_ms: u64,
     pub(crate) ended: bool,
     pub(crate) halted: Option<Latch>,
     pub(crate) blocked: Option<Latch>,
@@ -137,6 +141,9 @@ impl State {
         sections.write("stops", 1, &self.stops)?;
         if self.person != Person::default() {
             sections.write("person", 1, &self.person)?;
+        }
+        if (self.behind_ms, self.suspended_ms) != (0, 0) {
+            sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
         }
         sections.write("totals", 1, &self.totals)?;
         sections.write("tally", 1, &self.tally)?;
@@ -204,6 +211,12 @@ impl State {
             "session" => into(self.read_session(layout, bytes)),
             "stops" => into(read_into(&mut self.stops, layout, bytes)),
             "person" => into(read_into(&mut self.person, layout, bytes)),
+            "clock" => {
+                let mut clock = (0, 0);
+                let rest = into(read_into(&mut clock, layout, bytes))?;
+                (self.behind_ms, self.suspended_ms) = clock;
+                Ok(rest)
+            }
             "totals" => into(read_into(&mut self.totals, layout, bytes)),
             "tally" => into(read_into(&mut self.tally, layout, bytes)),
             "answers" => into(read_into(&mut self.answers, layout, bytes)),

@@ -3,6 +3,7 @@
 use super::host::Host;
 use flyball::Origin;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Where in its work the host stands, and so what may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +53,7 @@ pub struct Call {
     /// Who speaks, on a prompt.
     pub origin: Origin,
     /// The tool, before and after its run.
-    pub tool: Option<Tool>,
+    pub tool: Option<Arc<Tool>>,
     /// The events, as JSON, in order. They name no time.
     pub events: Vec<Value>,
     /// The host gives its calls no ids: the beginning of the id that the request of this call was stored under. The

@@ -3,7 +3,7 @@
 use super::call::{Call, Moment};
 use super::host::Host;
 use flyball::limits::FEEDBACK_CHARS;
-use flyball::policy::{Effect, OnError};
+use flyball::policy::OnError;
 use flyball::{Decision, Origin, Status, Verdict};
 
 /// What the host is to do.
@@ -205,8 +205,8 @@ fn woken(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Re
 pub struct Failed<'a> {
     /// What the host waits for.
     pub moment: Moment,
-    /// What the tool does to the world, if a tool is about to run and that much is known.
-    pub effect: Option<Effect>,
+    /// Whether the tool that is about to run is known to be read-only.
+    pub read_only: bool,
     /// Who speaks, on a prompt.
     pub origin: Origin,
     /// What the policy says, if there is one.
@@ -218,10 +218,9 @@ pub struct Failed<'a> {
 /// What follows from a failure of our own: the person is told, and the policy says what goes on.
 #[must_use]
 pub fn failed(failed: &Failed<'_>) -> Reply {
-    let reads = matches!(failed.effect, Some(Effect::Read | Effect::Poll));
     let refuses = match failed.on_error {
         OnError::Allow => false,
-        OnError::Reads => !reads,
+        OnError::Reads => !failed.read_only,
         OnError::Block => true,
     };
     let what = limited(failed.what);

@@ -2,7 +2,7 @@
 
 use super::super::{Call, Host, Moment};
 use super::{Failed, Outcome, Reply, Say, failed, reply};
-use flyball::policy::{Effect, OnError};
+use flyball::policy::OnError;
 use flyball::{Decision, HaltReason, Origin, Severity, Status, Trip, Verdict};
 use std::collections::BTreeMap;
 
@@ -116,26 +116,29 @@ fn facts_are_not_answered() {
 #[test]
 fn failures_are_told_and_answered_by_the_policy() {
     use OnError::{Allow, Block, Reads};
-    for (on_error, effect, refused) in [
-        (Reads, Some(Effect::Read), false),
-        (Reads, Some(Effect::Poll), false),
-        (Reads, Some(Effect::Write), true),
-        (Reads, Some(Effect::Destructive), true),
-        (Reads, None, true),
-        (Allow, None, false),
-        (Allow, Some(Effect::Destructive), false),
-        (Block, Some(Effect::Read), true),
+    for (on_error, read_only, refused) in [
+        (Reads, true, false),
+        (Reads, false, true),
+        (Allow, true, false),
+        (Allow, false, false),
+        (Block, true, true),
+        (Block, false, true),
     ] {
         for moment in [Moment::BeforeTool, Moment::Stop, Moment::AfterTool, Moment::Prompt, Moment::Unknown] {
             let what = "the store is locked (store_busy)";
-            let said = failed(&Failed { moment, effect, origin: Origin::Human, on_error, what });
+            let said = failed(&Failed { moment, read_only, origin: Origin::Human, on_error, what });
             let expected = refused && moment == Moment::BeforeTool;
-            assert_eq!(said.say == Say::Block, expected, "{on_error:?} {effect:?} {moment:?}");
+            assert_eq!(said.say == Say::Block, expected, "{on_error:?} {read_only} {moment:?}");
             assert!(said.notice.unwrap().contains("store_busy"));
         }
     }
-    let woken =
-        Failed { moment: Moment::Prompt, effect: None, origin: Origin::Schedule, on_error: Block, what: "x" };
+    let woken = Failed {
+        moment: Moment::Prompt,
+        read_only: false,
+        origin: Origin::Schedule,
+        on_error: Block,
+        what: "x",
+    };
     assert_eq!(failed(&woken).say, Say::Block);
 }
 

@@ -10,7 +10,7 @@ use super::results::{edited, said};
 use super::{Setting, Spill};
 use crate::model_proxy::Trouble;
 use crate::model_proxy::quoted;
-use flyball::policy::Effect;
+use flyball::policy::{Effect, OnError};
 use flyball::{Decision, Fingerprint, Status, Verdict};
 use flyball_journal::Refusal;
 use serde_json::{Value, json};
@@ -207,7 +207,7 @@ impl Gate {
             && result.pointer("/content/approve") == Some(&Value::Bool(true));
         let value = if yes { "yes" } else { "no" };
         match self.submit(json!({"type": "confirmation.answered", "value": value})) {
-            Err(trouble) => self.undecided(&held.id, &held.line, &trouble, true),
+            Err(trouble) => self.undecided(&held.id, &held.line, &trouble, false),
             Ok(decision) if yes && decision.decision < Verdict::Block => {
                 self.decide(&held.id, &held.call, &held.line)
             }
@@ -225,7 +225,7 @@ impl Gate {
         let event = json!({"type": "tool.requested", "id": format!("mcp-{name}"), "call": name,
             "tool": call.name, "args": call.arguments});
         match self.submit(event) {
-            Err(trouble) => self.undecided(id, line, &trouble, false),
+            Err(trouble) => self.undecided(id, line, &trouble, self.passes_undecided(&call.name)),
             Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
             Ok(decision) => {
                 let note = (decision.decision == Verdict::Warn).then(|| decision.feedback.clone()).flatten();
@@ -239,10 +239,23 @@ impl Gate {
         }
     }
 
-    /// Nothing could be decided. What needs a yes is never let through.
-    fn undecided(&self, id: &str, line: &str, trouble: &Trouble, needs_yes: bool) -> Vec<Act> {
+    /// Whether a call may run although nothing could be decided. The server chooses the names and hints of its tools, so
+    /// only the policy can declare one of them read-only.
+    fn passes_undecided(&self, tool: &str) -> bool {
+        let setting = &self.shared.setting;
+        match setting.on_error {
+            OnError::Allow => true,
+            OnError::Reads => {
+                matches!(setting.recorder.policy().effect_of(tool), Some(Effect::Read | Effect::Poll))
+            }
+            OnError::Block => false,
+        }
+    }
+
+    /// Nothing could be decided.
+    fn undecided(&self, id: &str, line: &str, trouble: &Trouble, passes: bool) -> Vec<Act> {
         self.complain(trouble);
-        if !needs_yes && !self.shared.setting.refuse_on_error {
+        if passes {
             return vec![Act::ToServer(line.to_owned())];
         }
         let text = format!(

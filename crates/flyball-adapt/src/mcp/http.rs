@@ -8,11 +8,14 @@ use super::gate::{Act, Gate, Shared};
 use crate::model_proxy::Trouble;
 use crate::model_proxy::headers::{for_client, for_provider};
 use crate::model_proxy::upstream::Upstream;
+use crate::same_site::AllowedHosts;
 use flyball::Fingerprint;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming};
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN,
+};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use std::error::Error;
 use std::pin::Pin;
@@ -36,6 +39,7 @@ pub(super) struct Http {
     upstream: Upstream,
     /// The path of the server's endpoint, for clients that are told no path.
     path: String,
+    hosts: AllowedHosts,
 }
 
 /// A body that comes through a channel.
@@ -56,7 +60,12 @@ impl Body for Piped {
 impl Http {
     pub(super) fn new(shared: Arc<Shared>, url: &str) -> Result<Self, Trouble> {
         let (origin, path) = super::origin(url);
-        Ok(Http { shared, upstream: Upstream::new(origin)?, path: path.to_owned() })
+        Ok(Http {
+            shared,
+            upstream: Upstream::new(origin)?,
+            path: path.to_owned(),
+            hosts: AllowedHosts::default(),
+        })
     }
 
     /// The session of a client: named by its header, or by its session with the server.
@@ -73,7 +82,7 @@ impl Http {
     /// Answers a request. Whatever happens, there is an answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Out> {
         let (mut parts, body) = request.into_parts();
-        if is_foreign(&parts.headers) {
+        if is_foreign(&parts.headers) || self.hosts.check_host(&parts).is_err() {
             return plain(StatusCode::FORBIDDEN, "flyball: pages of other sites are not served");
         }
         let gate = Arc::new(Gate::new(Arc::clone(&self.shared), self.session(&parts.headers)));
@@ -81,6 +90,10 @@ impl Http {
         for_provider(&mut parts.headers);
         if parts.uri.path() == "/" {
             parts.uri = self.path.parse().unwrap_or(parts.uri);
+        }
+        if looked_at && parts.headers.contains_key(CONTENT_ENCODING) {
+            let what = "flyball: the message is compressed and was not passed on";
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, what);
         }
         let body = if looked_at {
             let Ok(body) = Limited::new(body, MOST_BYTES).collect().await else {
@@ -121,7 +134,11 @@ fn is_foreign(headers: &HeaderMap) -> bool {
 
 /// Puts a message to the gate. Gives what is answered in the server's place, if anything is.
 async fn ask(gate: &Arc<Gate>, body: &Bytes) -> Option<Response<Out>> {
-    let text = std::str::from_utf8(body).ok()?.to_owned();
+    let readable = !body.starts_with(b"\xef\xbb\xbf");
+    let Some(text) = std::str::from_utf8(body).ok().filter(|_| readable).map(str::to_owned) else {
+        let what = "flyball: the message is not plain UTF-8 JSON and was not passed on";
+        return Some(plain(StatusCode::BAD_REQUEST, what));
+    };
     let gate = Arc::clone(gate);
     let acts = tokio::task::spawn_blocking(move || gate.client_says(&text)).await.ok()?;
     match acts.as_slice() {

@@ -17,6 +17,7 @@ mod results;
 mod stdio;
 
 use crate::model_proxy::{Tell, Trouble};
+use flyball::policy::OnError;
 use flyball_journal::{Door, Recorder};
 use gate::{Gate, Shared};
 use std::ffi::OsString;
@@ -54,8 +55,8 @@ pub struct Setting {
     pub start: String,
     /// What a person must add to a command to reach this store; empty if nothing.
     pub store_flag: String,
-    /// Calls are refused when nothing can be decided; otherwise they are let through, loudly.
-    pub refuse_on_error: bool,
+    /// Which calls are let through, loudly, when nothing can be decided.
+    pub on_error: OnError,
     /// Where long texts go.
     pub spill: Box<dyn Spill>,
 }

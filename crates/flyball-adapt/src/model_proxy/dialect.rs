@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::entry::Entry;
+use super::path::canonical_segments;
 use super::{chat, messages, responses};
 use serde_json::Value;
 
@@ -39,17 +40,27 @@ pub(super) struct Asked {
     pub(super) previous: Option<String>,
 }
 
+/// A path that servers may resolve in different ways.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AmbiguousPath;
+
 impl Dialect {
-    /// The protocol of a request; none if it is passed through unseen.
-    pub(super) fn of(method: &str, path: &str) -> Option<Self> {
-        let path = path.trim_end_matches('/');
-        let ends = |end: &str| path.ends_with(end);
-        match method {
-            "POST" if ends("/chat/completions") => Some(Dialect::Chat),
-            "POST" if ends("/responses") => Some(Dialect::Responses),
-            "POST" if ends("/messages") => Some(Dialect::Messages),
+    /// The protocol of a request; `None` if it is passed through unseen.
+    ///
+    /// # Errors
+    /// If the path is ambiguous.
+    pub(super) fn of(method: &str, path: &str) -> Result<Option<Self>, AmbiguousPath> {
+        // These never ask a model; any other method could be taken for `POST`.
+        let asks = !matches!(method, "GET" | "HEAD" | "OPTIONS" | "DELETE");
+        let segments = canonical_segments(path).ok_or(AmbiguousPath)?;
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        Ok(match segments.as_slice() {
+            _ if !asks => None,
+            [.., "chat", "completions"] => Some(Dialect::Chat),
+            [.., "responses"] => Some(Dialect::Responses),
+            [.., "messages"] => Some(Dialect::Messages),
             _ => None,
-        }
+        })
     }
 
     /// Reads a request. `None` if it is not one that a model would be asked with.

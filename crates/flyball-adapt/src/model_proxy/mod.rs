@@ -17,9 +17,11 @@ mod entry;
 pub(crate) mod headers;
 mod log;
 mod messages;
+mod path;
 mod responses;
 mod server;
 mod sse;
+mod strict_json;
 pub(crate) mod upstream;
 mod watch;
 
@@ -28,6 +30,7 @@ pub use server::OnError;
 pub(crate) use watch::quoted;
 pub use watch::{Cost, Setting, Tell, Trouble};
 
+use crate::same_site::AllowedHosts;
 use server::Proxy;
 use std::io;
 use std::net::TcpListener;
@@ -38,6 +41,8 @@ use upstream::Upstream;
 pub struct Options {
     /// The provider: a URL, with a path before the API's own if it has one.
     pub upstream: String,
+    /// Host names that clients may use for the proxy, beside `localhost` and IP addresses.
+    pub hosts: Vec<String>,
     /// What it does when it cannot decide.
     pub on_error: OnError,
     /// Who is told when something goes wrong.
@@ -50,7 +55,13 @@ pub struct Options {
 /// If the provider's URL cannot be used, or the machine refuses.
 pub fn serve(listener: TcpListener, setting: Setting, options: Options) -> Result<(), Trouble> {
     let upstream = Upstream::new(&options.upstream)?;
-    let proxy = Arc::new(Proxy::new(setting, upstream, options.on_error, options.complain));
+    let proxy = Arc::new(Proxy::new(
+        setting,
+        upstream,
+        AllowedHosts::new(&options.hosts),
+        options.on_error,
+        options.complain,
+    ));
     crate::listen::serve(listener, move |request| Arc::clone(&proxy).answer(request)).map_err(refused)
 }
 

@@ -1,11 +1,13 @@
 //! The HTTP side: takes requests, passes them on, passes answers back.
 
 use super::body::{Passed, Tapped};
-use super::dialect::{Asked, Dialect};
+use super::dialect::{AmbiguousPath, Asked, Dialect};
 use super::draft::Tap;
 use super::headers::{credentials, for_client, for_provider};
+use super::strict_json::parse_strict;
 use super::upstream::Upstream;
 use super::watch::{Outcome, Sender, Setting, Ticket, Trouble, Watch};
+use crate::same_site::AllowedHosts;
 use flyball::{Fingerprint, Verdict};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -21,6 +23,8 @@ pub(super) const SESSION: &str = "x-flyball-session";
 const DECISION: &str = "x-flyball-decision";
 /// The header that tells why nothing could be decided.
 const ERROR: &str = "x-flyball-error";
+/// The code of a request that the guards cannot read.
+const UNREADABLE: &str = "request_unreadable";
 /// The largest request that is looked into.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
@@ -43,6 +47,7 @@ pub enum OnError {
 pub(super) struct Proxy {
     watch: Watch,
     upstream: Upstream,
+    hosts: AllowedHosts,
     on_error: OnError,
     /// Where one is loud.
     complain: Box<dyn Fn(&Trouble) + Send + Sync>,
@@ -52,18 +57,26 @@ impl Proxy {
     pub(super) fn new(
         setting: Setting,
         upstream: Upstream,
+        hosts: AllowedHosts,
         on_error: OnError,
         complain: Box<dyn Fn(&Trouble) + Send + Sync>,
     ) -> Self {
-        Proxy { watch: Watch::new(setting), upstream, on_error, complain }
+        Proxy { watch: Watch::new(setting), upstream, hosts, on_error, complain }
     }
 
     /// Answers a request. Whatever happens, there is an answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Out> {
-        match Dialect::of(request.method().as_str(), request.uri().path()) {
-            Some(dialect) => self.guarded(dialect, request).await,
-            None => {
-                let (mut parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        if let Err(what) = self.hosts.check(&parts) {
+            return self.failed(None, StatusCode::FORBIDDEN, &foreign(what));
+        }
+        match Dialect::of(parts.method.as_str(), parts.uri.path()) {
+            Err(AmbiguousPath) => {
+                let trouble = unreadable("the path is encoded in an ambiguous way");
+                self.failed(None, StatusCode::BAD_REQUEST, &trouble)
+            }
+            Ok(Some(dialect)) => self.guarded(dialect, parts, body).await,
+            Ok(None) => {
                 for_provider(&mut parts.headers);
                 match self.upstream.send(Request::from_parts(parts, body.map_err(Broken::from).boxed())).await
                 {
@@ -75,17 +88,25 @@ impl Proxy {
     }
 
     /// Looks into a request, and passes it on or answers it.
-    async fn guarded(self: Arc<Self>, dialect: Dialect, request: Request<Incoming>) -> Response<Out> {
-        let (mut parts, body) = request.into_parts();
+    async fn guarded(
+        self: Arc<Self>,
+        dialect: Dialect,
+        mut parts: http::request::Parts,
+        body: Incoming,
+    ) -> Response<Out> {
+        if !parts.headers.get_all(CONTENT_ENCODING).iter().all(|value| value == "identity") {
+            let trouble = unreadable("the request is compressed");
+            return self.failed(Some(dialect), StatusCode::UNSUPPORTED_MEDIA_TYPE, &trouble);
+        }
         let Ok(body) = Limited::new(body, MOST_BYTES).collect().await else {
             let trouble = Trouble {
-                code: "request_unreadable".to_owned(),
+                code: UNREADABLE.to_owned(),
                 what: format!("the request broke off, or is longer than {MOST_BYTES} bytes"),
                 advice: "send it again; shorten the conversation if it is that long".to_owned(),
             };
             return self.failed(Some(dialect), StatusCode::PAYLOAD_TOO_LARGE, &trouble);
         };
-        let body = body.to_bytes();
+        let body = without_byte_order_mark(body.to_bytes());
         let (looked, asked) = self.look(dialect, &parts, &body).await;
         for_provider(&mut parts.headers);
         let (mut told, mut ticket, mut sent) = (Vec::new(), None, None);
@@ -102,6 +123,10 @@ impl Proxy {
                 ticket = Some(open);
                 // A copy of the answer must be readable, and the client takes it in any way.
                 parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            }
+            // What the guards cannot read must not reach the model unseen.
+            Err(trouble) if trouble.code == UNREADABLE => {
+                return self.failed(Some(dialect), StatusCode::BAD_REQUEST, &trouble);
             }
             Err(trouble) if self.on_error == OnError::Block => {
                 return self.failed(Some(dialect), StatusCode::SERVICE_UNAVAILABLE, &trouble);
@@ -139,8 +164,14 @@ impl Proxy {
         let credentials = credentials(&parts.headers);
         let (proxy, body) = (Arc::clone(self), body.clone());
         let looked = tokio::task::spawn_blocking(move || {
-            let asked = serde_json::from_slice(&body).ok().and_then(|body| dialect.read(&body));
-            let Some(asked) = asked else { return (Err(unreadable()), None) };
+            let asked = match parse_strict(&body) {
+                Ok(body) => dialect.read(&body).ok_or("the request lacks what this path takes"),
+                Err(_) => Err("the request is not UTF-8 JSON, or has a key twice in one object"),
+            };
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(what) => return (Err(unreadable(what)), None),
+            };
             let from = Sender { session: session.as_deref(), credentials: &credentials };
             (proxy.watch.before(from, &asked, body.len()), Some(asked))
         });
@@ -211,12 +242,19 @@ impl Proxy {
     }
 }
 
-fn unreadable() -> Trouble {
-    Trouble {
-        code: "request_unreadable".to_owned(),
-        what: "the request is not what this path takes, or is compressed".to_owned(),
-        advice: "it was passed on and not counted; send it as plain JSON".to_owned(),
-    }
+/// Some servers skip a byte order mark; without it the body means the same to all of them.
+fn without_byte_order_mark(body: Bytes) -> Bytes {
+    if body.starts_with(b"\xef\xbb\xbf") { body.slice(3..) } else { body }
+}
+
+fn unreadable(what: &str) -> Trouble {
+    let advice = "it was not passed on; send it as uncompressed JSON to the usual path".to_owned();
+    Trouble { code: UNREADABLE.to_owned(), what: what.to_owned(), advice }
+}
+
+fn foreign(what: &str) -> Trouble {
+    let advice = "use localhost or an IP address, or allow the name with --host".to_owned();
+    Trouble { code: "foreign_origin".to_owned(), what: what.to_owned(), advice }
 }
 
 fn gone() -> Trouble {

@@ -17,14 +17,23 @@ pub(crate) enum OnError {
 }
 
 impl OnError {
-    /// What was said on the command line, else what the policy says. A proxy cannot tell reads from the rest of a
-    /// conversation, so `reads` passes.
+    /// The value of the command line, else that of the policy. A call of a model changes nothing by itself, so `reads`
+    /// lets it pass.
     pub(crate) fn or_policy(said: Option<Self>, policy: &Policy) -> Self {
         said.unwrap_or(if policy.on_error == policy::OnError::Block {
             OnError::Block
         } else {
             OnError::Allow
         })
+    }
+
+    /// The value of the command line, else that of the policy, for single tool calls.
+    pub(crate) fn for_tools(said: Option<Self>, policy: &Policy) -> policy::OnError {
+        match said {
+            Some(OnError::Allow) => policy::OnError::Allow,
+            Some(OnError::Block) => policy::OnError::Block,
+            None => policy.on_error,
+        }
     }
 }
 
@@ -37,6 +46,9 @@ pub(crate) struct Proxy {
     /// Where to listen; port 0 is any free one. Whoever reaches it can use it, so keep it on this machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4141")]
     pub(crate) listen: SocketAddr,
+    /// A host name that clients may use for the proxy, beside localhost and IP addresses. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
     /// What a model costs, in dollars for a million tokens: MODEL=IN,OUT, or MODEL=IN,OUT,CACHED for those read from
     /// the provider's cache. May be given several times, and wins over the lists; a model without a price is counted in
     /// tokens only.
@@ -61,8 +73,8 @@ pub(crate) struct Mcp {
     /// The name of the session. Without it: the server's name with the time and the process.
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// What to do when the store fails. Without it: `on_error: block` of the policy refuses, everything else passes.
-    /// What needs a person's yes is refused either way.
+    /// What to do when the store fails. Without it: `on_error` of the policy; `reads`, the default, passes only tools
+    /// that the policy declares `effect: read`. Tools that need an approval are refused in any case.
     #[arg(long, value_enum)]
     pub(crate) on_error: Option<OnError>,
     #[command(flatten)]

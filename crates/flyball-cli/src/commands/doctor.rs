@@ -72,7 +72,13 @@ pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
         }
     }
     match address {
-        Ok(address) => the_store(&address, &mut found),
+        Ok(address) => {
+            if let Some(weakness) = address.transport_weakness() {
+                let advice = "remove sslmode from the address; name a private CA with sslrootcert=FILE";
+                found.push(Finding::wrong("tls", weakness, advice));
+            }
+            the_store(&address, &mut found);
+        }
         Err(failure) => found.push(Finding::failed("store", &failure)),
     }
     if args.accept {

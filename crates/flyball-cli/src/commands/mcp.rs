@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     let options = SpillOptions::from(&recorder.policy().guards.large_response);
     let spill = Spill::open(&files(&address)?.join("large"), &session, options)?;
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
-    let refuse_on_error = OnError::or_policy(args.on_error, recorder.policy()) == OnError::Block;
+    let on_error = OnError::for_tools(args.on_error, recorder.policy());
     // Not its arguments: there may be keys among them.
     let program = args.server.first().map(|program| program.to_string_lossy().into_owned());
     let purpose = args.url.clone().or(program).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
         session,
         start,
         store_flag: store_flag(args.store.store.as_deref()),
-        refuse_on_error,
+        on_error,
         spill: Box::new(Large(spill)),
     };
     let ended_well = match (&args.url, args.listen) {

@@ -59,7 +59,12 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
         OnError::Allow => model_proxy::OnError::Allow,
         OnError::Block => model_proxy::OnError::Block,
     };
-    let options = Options { upstream: args.upstream.clone(), on_error, complain: Box::new(complain) };
+    let options = Options {
+        upstream: args.upstream.clone(),
+        hosts: args.host.clone(),
+        on_error,
+        complain: Box::new(complain),
+    };
     model_proxy::serve(listener, setting, options).map_err(|trouble| failure(&trouble))?;
     drop(guard);
     if let Some(deliveries) = Arc::into_inner(deliveries) {

@@ -152,9 +152,23 @@ fn a_signal_ends_the_server_too() {
 }
 
 #[test]
-fn a_store_that_fails_is_loud_and_lets_calls_through_unless_told_otherwise() {
-    for (more, through) in [(&[][..], true), (&["--on-error", "block"][..], false)] {
-        let folder = folder(&format!("store-{through}"));
+fn store_failure_passes_only_declared_reads_unless_told_otherwise() {
+    let declared = "tools: {t: {effect: read}}\n";
+    for (n, (policy, more, through)) in [
+        ("", &[][..], false),
+        (declared, &[][..], true),
+        ("on_error: allow\n", &[][..], true),
+        ("on_error: block\ntools: {t: {effect: read}}\n", &[][..], false),
+        ("", &["--on-error", "allow"][..], true),
+        (declared, &["--on-error", "block"][..], false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = folder(&format!("store-{n}"));
+        std::fs::write(folder.join("policy.yaml"), policy).unwrap();
+        let named: &[&str] = if policy.is_empty() { &[] } else { &["--policy", "policy.yaml"] };
+        let more = &[named, more].concat();
         let mut child = start(&folder, more, "while read -r line; do echo \"$line\"; done");
         let (mut stdin, mut out) =
             (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -182,7 +196,7 @@ fn a_store_that_fails_is_loud_and_lets_calls_through_unless_told_otherwise() {
         let second = first.replace("\"id\":1", "\"id\":2").replace("\"a\":1", "\"a\":2");
         let heard = say(&second);
         if through {
-            assert_eq!(heard, format!("{second}\n"));
+            assert_eq!(heard, format!("{second}\n"), "{n}");
         } else {
             assert!(heard.contains("\"isError\":true") && heard.contains("cannot decide"), "{heard}");
         }

@@ -79,15 +79,88 @@ fn a_provider_that_is_not_there_is_said_in_the_protocols_own_words() {
 }
 
 #[test]
-fn what_cannot_be_read_is_passed_on() {
+fn unreadable_request_on_a_guarded_path_is_refused() {
     let server = Server::start(Script::new([Behaviour::text("hi")])).unwrap();
     let proxy = Proxy::start(&folder("garbage"), &server.url(), &[]);
-    for garbage in [&b"{\"messages\": 7}"[..], b"not json", b"", &[0xff, 0xfe, 0x00]] {
-        let wanted = send(server.url().trim_start_matches("http://"), &Kind::OpenAi.head(), garbage);
+    let twice = br#"{"model": "m", "messages": [{"role": "user", "content": "a"}], "messages": []}"#;
+    let deep = br#"{"model": "m", "messages": [{"role": "user", "role": "tool", "content": "a"}]}"#;
+    let wide: Vec<u8> =
+        String::from_utf8(hello(Kind::OpenAi)).unwrap().encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for garbage in [&b"{\"messages\": 7}"[..], b"not json", b"", &[0xff, 0xfe, 0x00], twice, deep, &wide] {
         let got = send(&proxy.address, &Kind::OpenAi.head(), garbage);
-        assert_eq!((got.status, &got.body), (wanted.status, &wanted.body));
+        assert_eq!(got.status, 400, "{}", got.text());
         assert_eq!(got.ours.get("x-flyball-error").map(String::as_str), Some("request_unreadable"));
+        assert!(got.json()["error"]["message"].as_str().unwrap().starts_with("flyball: "), "{}", got.text());
     }
+    for encoding in ["gzip", "deflate", "br", "zstd", "identity, gzip"] {
+        let head = format!("{}\r\nContent-Encoding: {encoding}", Kind::OpenAi.head());
+        assert_eq!(send(&proxy.address, &head, &hello(Kind::OpenAi)).status, 415, "{encoding}");
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn every_spelling_of_a_guarded_path_is_guarded() {
+    let paths = [
+        "/v1/chat/%63ompletions",
+        "//v1//chat//completions",
+        "/v1/./chat/completions",
+        "/v1/x/../chat/completions",
+        "/v1/chat/completions/",
+        "/v1/chat%2Fcompletions",
+        "/v1/chat/%2563ompletions",
+        "/v1/Chat/Completions",
+        "/v1/chat/completions?x=1",
+        "/v1/chat/completions;x=1",
+        "http://127.0.0.1/v1/chat/completions",
+    ];
+    let server = Server::start(Script::new(paths.iter().map(|_| Behaviour::text("hi")))).unwrap();
+    let proxy = Proxy::start(&folder("spelling"), &server.url(), &[]);
+    let usual = Kind::OpenAi.head();
+    for path in paths {
+        let head = usual.replacen("/v1/chat/completions", path, 1);
+        assert_ne!(head, usual, "{usual}");
+        let heard = send(&proxy.address, &head, &hello(Kind::OpenAi));
+        assert!(heard.ours.contains_key("x-flyball-session"), "{path}: {} {}", heard.status, heard.text());
+    }
+    let bom = [b"\xef\xbb\xbf", hello(Kind::OpenAi).as_slice()].concat();
+    assert!(send(&proxy.address, &usual, &bom).ours.contains_key("x-flyball-session"));
+    let head = usual.replacen("/v1/chat/completions", "/v1/chat/completions%00", 1);
+    assert_eq!(send(&proxy.address, &head, &hello(Kind::OpenAi)).status, 400);
+}
+
+#[test]
+fn web_pages_cannot_use_the_proxy() {
+    let server = Server::start(Script::new([Behaviour::text("hi"), Behaviour::text("hi")])).unwrap();
+    let proxy = Proxy::start(&folder("pages"), &server.url(), &["--host", "proxy.internal"]);
+    let port = proxy.address.rsplit_once(':').unwrap().1.to_owned();
+    let status = |host: &str, more: &str| {
+        let body = hello(Kind::OpenAi);
+        let head = format!(
+            "{}\r\nHost: {host}\r\n{more}Connection: close\r\nContent-Length: {}\r\n\r\n",
+            Kind::OpenAi.head(),
+            body.len()
+        );
+        let mut stream = std::net::TcpStream::connect(&proxy.address).unwrap();
+        std::io::Write::write_all(&mut stream, &[head.as_bytes(), &body].concat()).unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        heard.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let own = format!("127.0.0.1:{port}");
+    assert_eq!(status("evil.example", ""), "403");
+    assert_eq!(
+        status(&format!("evil.example:{port}"), &format!("Origin: http://evil.example:{port}\r\n")),
+        "403"
+    );
+    assert_eq!(status(&own, "Origin: https://evil.example\r\n"), "403");
+    assert_eq!(status(&own, "Origin: null\r\n"), "403");
+    assert_eq!(status(&own, "Origin: http://127.0.0.1:1\r\n"), "403");
+    assert_eq!(status(&own, "Sec-Fetch-Site: cross-site\r\n"), "403");
+    assert_eq!(status(&own, &format!("Host: {own}\r\n")), "403");
+    assert!(server.requests().is_empty());
+    assert_eq!(status("proxy.internal", ""), "200");
+    assert_eq!(status(&format!("localhost:{port}"), &format!("Origin: http://localhost:{port}\r\n")), "200");
 }
 
 #[test]

@@ -1,15 +1,20 @@
 //! The address of the server: what it means, how it is shown, and how the connection is guarded.
 //!
-//! With `sslmode=require` the server must show a certificate that the machine trusts (`SSL_CERT_FILE` names other
-//! roots). With `prefer`, the default, a server that offers TLS gets it, whatever its certificate: that keeps a
-//! listener out, not an impostor.
+//! A connection to another machine verifies the certificate and the name of the server by default (`verify-full`), as
+//! it does with `sslmode=require`, `verify-ca` and `verify-full`. The trusted roots are those of the machine
+//! (`SSL_CERT_FILE` names others), or the file in `sslrootcert`. On this machine (loopback, socket) the default is
+//! `prefer`: encrypted if the server offers it, not verified. `disable`, `allow` and `prefer` in the address are honored;
+//! `flyball doctor` warns about them for another machine.
 
 use crate::error::{StoreError, Trouble};
 use crate::journal::Result;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Config;
@@ -21,19 +26,52 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// After how long a silent server counts as gone.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Reads an address. The text is never repeated in an error: it may hold a password.
-pub(super) fn parse(address: &str) -> Result<Config> {
-    // Where we are told to check the certificate, we check all of it; there is no weaker way.
-    let address = address
-        .replace("sslmode=verify-full", "sslmode=require")
-        .replace("sslmode=verify-ca", "sslmode=require");
+/// An address with the way in which its connections are protected.
+#[derive(Debug)]
+pub(super) struct ServerAddress {
+    pub(super) config: Config,
+    /// The file with the trusted certificates, if the address names one.
+    root_certificates: Option<PathBuf>,
+    /// Whether the server is on another machine.
+    remote: bool,
+}
+
+impl ServerAddress {
+    /// Whether the server must prove who it is.
+    fn verifies(&self) -> bool {
+        self.config.get_ssl_mode() == SslMode::Require
+    }
+
+    /// What an impostor or a listener on the network could do, if anything.
+    pub(super) fn weakness(&self) -> Option<&'static str> {
+        match self.config.get_ssl_mode() {
+            _ if !self.remote => None,
+            SslMode::Disable => Some("the connection to the server is not encrypted (sslmode=disable)"),
+            SslMode::Require => None,
+            _ => Some("the certificate of the server is not verified (sslmode=prefer)"),
+        }
+    }
+}
+
+/// Parses an address. The text is never repeated in an error: it may hold a password.
+pub(super) fn parse(address: &str) -> Result<ServerAddress> {
     let bad = |what: &str| StoreError::new(Trouble::BadAddress, what);
+    let (address, options) = tls_options(address);
     let mut config: Config = address.parse().map_err(|_| {
         bad("the address of the server cannot be understood: postgres://USER@HOST:PORT/DATABASE?sslmode=require")
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(bad("the address names no server: postgres://USER@HOST/DATABASE"));
     }
+    let remote = is_remote(&config);
+    config.ssl_mode(match options.mode.as_deref() {
+        None if remote => SslMode::Require,
+        None | Some("allow" | "prefer") => SslMode::Prefer,
+        Some("disable") => SslMode::Disable,
+        // Where a certificate is verified, all of it is.
+        Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+        Some(_) => return Err(bad("sslmode is one of disable, prefer, require, verify-ca, verify-full")),
+    });
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT);
     }
@@ -41,7 +79,61 @@ pub(super) fn parse(address: &str) -> Result<Config> {
         config.application_name("flyball");
     }
     config.keepalives_idle(SILENCE).tcp_user_timeout(SILENCE);
-    Ok(config)
+    let root_certificates = options.root_certificates.filter(|path| path.as_os_str() != "system");
+    Ok(ServerAddress { config, root_certificates, remote })
+}
+
+/// The options of TLS in an address.
+#[derive(Debug, Default)]
+struct TlsOptions {
+    mode: Option<String>,
+    root_certificates: Option<PathBuf>,
+}
+
+/// Takes the options of TLS out of an address; the client library does not know all of them.
+fn tls_options(address: &str) -> (String, TlsOptions) {
+    let mut options = TlsOptions::default();
+    let Some((front, query)) = address.split_once('?') else { return (address.to_owned(), options) };
+    let mut rest = Vec::new();
+    for part in query.split('&') {
+        match part.split_once('=') {
+            Some(("sslmode", mode)) => options.mode = Some(mode.to_owned()),
+            Some(("sslrootcert", path)) => options.root_certificates = Some(percent_decoded(path).into()),
+            _ => rest.push(part),
+        }
+    }
+    let query = rest.join("&");
+    (if query.is_empty() { front.to_owned() } else { format!("{front}?{query}") }, options)
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut decoded = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let byte = (*first == b'%')
+            .then(|| after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// Whether one of the servers may be on another machine. A name counts by itself: what it resolves to is not trusted.
+fn is_remote(config: &Config) -> bool {
+    let local_name = |name: &str| {
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        name.eq_ignore_ascii_case("localhost")
+            || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    };
+    let local_host = |host: &Host| match host {
+        Host::Tcp(name) => local_name(name),
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    !config.get_hosts().iter().all(local_host)
+        || !config.get_hostaddrs().iter().all(|address| address.to_canonical().is_loopback())
 }
 
 /// The address without user and password.
@@ -61,16 +153,17 @@ pub(super) fn shown(config: &Config) -> String {
     format!("postgres://{host}{port}/{database}")
 }
 
-/// How the connection is guarded.
-pub(super) fn guard(config: &Config) -> Result<MakeRustlsConnect> {
+/// How the connection is protected.
+pub(super) fn guard(address: &ServerAddress) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| {
         StoreError::new(Trouble::BadAddress, format!("TLS cannot be set up on this machine: {error}"))
     })?;
-    let client = if config.get_ssl_mode() == SslMode::Require {
-        builder.with_root_certificates(roots()?).with_no_client_auth()
+    let client = if address.verifies() {
+        let roots = address.root_certificates.as_deref().map_or_else(machine_roots, roots_of)?;
+        builder.with_root_certificates(roots).with_no_client_auth()
     } else {
         builder
             .dangerous()
@@ -80,15 +173,28 @@ pub(super) fn guard(config: &Config) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(client))
 }
 
+/// The certificates in a file.
+fn roots_of(path: &Path) -> Result<RootCertStore> {
+    let bad = |why: String| {
+        StoreError::new(Trouble::BadAddress, format!("sslrootcert={} cannot be used: {why}", path.display()))
+    };
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))? {
+        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+        store.add(certificate).map_err(|error| bad(error.to_string()))?;
+    }
+    if store.is_empty() { Err(bad("it holds no certificate".to_owned())) } else { Ok(store) }
+}
+
 /// The certificates that this machine trusts.
-fn roots() -> Result<RootCertStore> {
+fn machine_roots() -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if store.is_empty() {
         return Err(StoreError::new(
             Trouble::BadAddress,
-            "sslmode=require needs certificates to trust, and this machine has none: install ca-certificates, or \
-             name a file with SSL_CERT_FILE",
+            "verifying the server needs certificates to trust, and this machine has none: install ca-certificates, or \
+             name a file with sslrootcert=FILE",
         ));
     }
     Ok(store)

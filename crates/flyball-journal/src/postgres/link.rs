@@ -39,17 +39,17 @@ pub(super) struct Link {
 impl Link {
     /// Sets the connections up; none is made yet.
     pub(super) fn new(text: &str, options: PostgresOptions) -> Result<Self> {
-        let config = address::parse(text)?;
+        let server = address::parse(text)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(MOVERS)
             .thread_name("flyball-postgres")
             .enable_all()
             .build()
             .map_err(|error| StoreError::new(Trouble::Io, format!("cannot start threads: {error}")))?;
-        let shown = address::shown(&config);
-        let tls = address::guard(&config)?;
+        let shown = address::shown(&server.config);
+        let tls = address::guard(&server)?;
         let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, how))
+        let pool = Pool::builder(Manager::from_config(server.config, tls, how))
             .max_size(options.connections.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))

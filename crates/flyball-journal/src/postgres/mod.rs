@@ -68,6 +68,11 @@ impl Postgres {
     }
 }
 
+/// Why the connection to a server on another machine is not protected against impostors and listeners, if it is not.
+pub(crate) fn transport_weakness(address: &str) -> Option<&'static str> {
+    address::parse(address).ok()?.weakness()
+}
+
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Postgres").field(&self.link.shown()).finish()

@@ -3,7 +3,7 @@
 use crate::fail::Failure;
 use flyball::policy::Policy;
 use flyball::{Decision, Event, PolicySource, Session, Sessions};
-use flyball_journal::{Door, Incoming, Recorder};
+use flyball_journal::{Door, Incoming, Recorder, mark_suspension};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +97,10 @@ impl Book {
     }
 
     fn decide(&self, mut events: Vec<Event>) -> Result<Vec<Past>, Failure> {
-        events.iter_mut().for_each(|event| event.at = event.at.or_else(|| Some((self.clock)())));
+        for event in events.iter_mut().filter(|event| event.at.is_none()) {
+            event.at = Some((self.clock)());
+            mark_suspension(event);
+        }
         match &self.inner {
             Inner::Kept(recorder) => {
                 let incoming: Vec<Incoming> =

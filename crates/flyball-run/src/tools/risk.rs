@@ -6,7 +6,6 @@
 
 mod git;
 mod judge;
-mod line;
 mod programs;
 
 use super::error::ToolError;

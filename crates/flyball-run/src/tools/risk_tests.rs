@@ -80,6 +80,7 @@ fn what_only_looks_is_safe() {
             "echo '${x} `y` $(z)'",
             "! grep -q x y",
             "bash --version",
+            "kubectl get pods",
         ],
     );
 }
@@ -131,7 +132,6 @@ fn the_usual_work_is_moderate() {
             "env RUST_BACKTRACE=1 cargo test",
             "rsync -a a/ b/",
             "docker build .",
-            "kubectl get pods",
             "terraform plan",
             "psql -c 'select 1'",
             "sqlite3 x.db \"insert into t values ('drop')\"",
@@ -256,6 +256,9 @@ fn what_cannot_be_brought_back_is_destructive() {
             "shutdown -h now",
             "gawk -i inplace '{print}' a",
             "find . -fprint old.txt",
+            "ls() { rm x; }; ls",
+            "case x in x) rm y;; esac",
+            "bash -ic 'rm x'",
         ],
     );
 }
@@ -319,6 +322,24 @@ fn what_nobody_can_tell_is_unknown() {
             "x=(a b); ls",
         ],
     );
+}
+
+#[test]
+fn commands_that_are_known_to_be_read_only_are_never_destructive() {
+    let table = include_str!("../../../../fixtures/shell/read-only.txt");
+    for command in table.lines().map(|line| line.replace('␤', "\n")) {
+        let found = assess(&command, &RiskPolicy::default());
+        let substitutes = command.contains("$(") || command.contains('`') || command.contains("<(");
+        let assigns = command.split(' ').next().is_some_and(|word| word.contains('='));
+        let wanted = if substitutes || command.contains("IFS=") {
+            Risk::Unknown
+        } else if assigns {
+            Risk::Moderate
+        } else {
+            Risk::Safe
+        };
+        assert!(found.risk <= wanted, "{command}: {}", found.why);
+    }
 }
 
 #[test]

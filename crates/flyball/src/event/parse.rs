@@ -163,7 +163,8 @@ fn take_id(fields: &mut Fields<'_>) -> Result<Option<EventId>, Error> {
         _ => return Ok(None),
     };
     // A redelivery may be stamped anew on its way; the time of arrival is not part of the body.
-    let body = fields_fingerprint(fields.iter().filter(|(key, _)| !matches!(*key, "at" | "claimed_at")));
+    let is_stamp = |key: &str| matches!(key, "at" | "claimed_at" | "suspended_ms" | "claimed_suspended_ms");
+    let body = fields_fingerprint(fields.iter().filter(|(key, _)| !is_stamp(key)));
     Ok(Some(EventId { id, body }))
 }
 

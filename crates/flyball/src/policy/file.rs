@@ -159,9 +159,9 @@ pub(super) enum OnStallWord {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(super) enum OnErrorWord {
-    /// Everything goes on.
+    /// Every call runs.
     Allow,
-    /// What only reads goes on; what changes something, or needs an approval, is refused.
+    /// Calls that are known to be read-only run; every other call is refused.
     Reads,
     /// Every tool call is refused.
     Block,

@@ -214,9 +214,9 @@ pub enum OnStall {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// Everything goes on.
+    /// Every call runs.
     Allow,
-    /// What only reads goes on; what changes something, or needs an approval, is refused.
+    /// Calls that are known to be read-only run; every other call is refused.
     #[default]
     Reads,
     /// Every tool call is refused.

@@ -16,6 +16,7 @@ use super::name;
 use super::shorten::bounded;
 use flyball::{Fingerprint, Origin, canonical_json};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// What a host's payload says.
 struct Told<'a> {
@@ -192,7 +193,7 @@ fn call(host: Host, event: &str, told: Told<'_>) -> Call {
             let (name, call, args) = (&name::bounded(name), call.map(name::bounded), bounded(&args));
             let call = call.or_else(|| Some(format!("{}{}", prefix(name, &args), stamp?)));
             made.before(call.as_deref(), name, &args);
-            tool = Some(Tool { name: name.to_owned(), args });
+            tool = Some(Arc::new(Tool { name: name.to_owned(), args }));
         }
         What::After { call, tool: name, args, result } => {
             let (name, call, args) = (&name::bounded(name), call.map(name::bounded), bounded(&args));
@@ -201,7 +202,7 @@ fn call(host: Host, event: &str, told: Told<'_>) -> Call {
             }
             let key = call.clone().or_else(|| Some(format!("{}{}", prefix(name, &args), stamp?)));
             made.after(call.as_deref(), key.as_deref(), name, &args, &result);
-            tool = Some(Tool { name: name.to_owned(), args });
+            tool = Some(Arc::new(Tool { name: name.to_owned(), args }));
         }
         What::Denied { call, tool: name, args, by } => {
             let (name, call) = (name::bounded(name), call.map(name::bounded));
@@ -227,7 +228,7 @@ fn call(host: Host, event: &str, told: Told<'_>) -> Call {
         What::Ended { outcome } => made.put("session.ended", None, json!({"outcome": outcome})),
         What::Compacted => made.put("compaction", None, json!({})),
         What::Permission { tool: name, args } => {
-            tool = Some(Tool { name: name::bounded(name), args: bounded(&args) });
+            tool = Some(Arc::new(Tool { name: name::bounded(name), args: bounded(&args) }));
         }
         What::Nothing => {}
     }

@@ -84,8 +84,8 @@ fn watch(host: Host, shared: &Mutex<Stage>, watched: &Receiver<()>, deadline: Du
 impl Known {
     /// What is answered when Flyball itself fails.
     fn failed(&self, what: &str) -> Reply {
-        let Known { moment, effect, origin, on_error, .. } = *self;
-        failed(&Failed { moment, effect, origin, on_error, what })
+        let Known { moment, origin, on_error, .. } = *self;
+        failed(&Failed { moment, read_only: self.read_only(), origin, on_error, what })
     }
 }
 

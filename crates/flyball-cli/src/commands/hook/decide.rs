@@ -9,13 +9,15 @@ use crate::fail::{Exit, Failure};
 use crate::hook_runs::{self, HookRun};
 use crate::{load, person, store};
 use flyball::policy::{Effect, OnError};
-use flyball::{Code, Decision, Origin, Preset, Status, Verdict, effect_of};
-use flyball_adapt::hook::{Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, decode, pair, reply};
+use flyball::{Code, Decision, Origin, Preset, Status, Verdict};
+use flyball_adapt::hook::{
+    Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, Tool, decode, is_known_read_only, pair, reply,
+};
 use flyball_journal::{Address, Door, Incoming, Record, Recorder, RecorderOptions, Refusal};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most that is read from stdin.
 const INPUT_BYTES: u64 = 64 * 1024 * 1024;
@@ -27,9 +29,13 @@ const ASKED_TWICE_MS: u64 = 10_000;
 /// What is known of the call so far: enough to answer it if the work is not done in time.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
+    pub(super) host: Host,
     pub(super) event: String,
     pub(super) moment: Moment,
-    pub(super) effect: Option<Effect>,
+    /// The tool that is about to run.
+    pub(super) tool: Option<Arc<Tool>>,
+    /// The effect of the tool, as the policy declares it.
+    pub(super) declared: Option<Effect>,
     pub(super) origin: Origin,
     pub(super) on_error: OnError,
     /// The policy sends effects somewhere.
@@ -48,8 +54,17 @@ impl Known {
     pub(super) fn new(host: Host, event: Option<&str>) -> Self {
         let event = event.unwrap_or_default().to_owned();
         let moment = host.moment(&event);
-        let (effect, origin, on_error) = (None, Origin::Human, OnError::default());
-        Known { event, moment, effect, origin, on_error, delivers: false }
+        let (tool, declared, origin, on_error) = (None, None, Origin::Human, OnError::default());
+        Known { host, event, moment, tool, declared, origin, on_error, delivers: false }
+    }
+
+    /// Whether the tool is known to be read-only: by the policy, else by the allow-list. The command is parsed only when
+    /// the answer is needed.
+    pub(super) fn read_only(&self) -> bool {
+        match self.declared {
+            Some(effect) => matches!(effect, Effect::Read | Effect::Poll),
+            None => self.tool.as_ref().is_some_and(|tool| is_known_read_only(self.host, tool)),
+        }
     }
 }
 
@@ -89,10 +104,9 @@ pub(super) fn work(
         Err(_) => SessionPlace::unknown(host),
     };
     if let Ok(call) = &call {
-        let guess = call.tool.as_ref().map(|tool| effect_of(&tool.name, &tool.args));
         note(&|known| {
             call.event.clone_into(&mut known.event);
-            (known.moment, known.effect, known.origin) = (call.moment, guess, call.origin);
+            (known.moment, known.tool, known.origin) = (call.moment, call.tool.clone(), call.origin);
         });
     }
     let source =
@@ -100,10 +114,10 @@ pub(super) fn work(
     if let Ok(source) = &source {
         let policy = source.base();
         let tool = call.as_ref().ok().and_then(|call| call.tool.as_ref());
-        let own = tool.and_then(|tool| policy.effect_of(&tool.name));
+        let declared = tool.and_then(|tool| policy.effect_of(&tool.name));
         note(&|known| {
             known.on_error = policy.on_error;
-            known.effect = own.or(known.effect);
+            known.declared = declared;
             known.delivers = !policy.journal.deliver.is_empty();
         });
     }

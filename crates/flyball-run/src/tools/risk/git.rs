@@ -1,14 +1,7 @@
 //! What git does with a repository: it looks, it works, or it throws away what was never committed or pushed.
 
-use super::line::Word;
-use super::programs::is_among;
 use super::{Finding, Risk};
-
-/// Subcommands that only look.
-const LOOKING: &str = "\
-    status log diff show blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list describe \
-    shortlog cat-file merge-base name-rev for-each-ref show-ref whatchanged count-objects check-ignore \
-    diff-tree diff-index cherry version help";
+use flyball_shell::{Word, program_is_read_only};
 
 /// How dangerous a call of git is.
 pub(super) fn rate(args: &[Word]) -> Finding {
@@ -33,13 +26,13 @@ pub(super) fn rate(args: &[Word]) -> Finding {
     if let Some(why) = destroys(command, rest) {
         return Finding::new(Risk::Destructive, format!("`git {command}` {why}"));
     }
-    if args.iter().any(|word| !word.sure) && matches!(*command, "push" | "reset" | "checkout" | "branch") {
+    if args.iter().any(|word| !word.literal) && matches!(*command, "push" | "reset" | "checkout" | "branch") {
         return Finding::new(
             Risk::Unknown,
             format!("what `git {command}` is given is known only when it runs"),
         );
     }
-    if looks(command, rest) {
+    if program_is_read_only("git", args) {
         Finding::new(Risk::Safe, format!("`git {command}` only looks"))
     } else {
         Finding::new(Risk::Moderate, format!("`git {command}` changes the repository"))
@@ -94,34 +87,5 @@ fn destroys(command: &str, args: &[&str]) -> Option<&'static str> {
         "prune" => Some("forgets the history that undoes mistakes"),
         "rm" if short('f') || has(&["--force"]) => Some("deletes files with uncommitted work"),
         _ => None,
-    }
-}
-
-fn looks(command: &str, args: &[&str]) -> bool {
-    // They write to a file, or run a program of somebody's choice.
-    let writes = |arg: &&str| {
-        arg.starts_with("--output")
-            || arg.starts_with("--open-files-in-pager")
-            || *arg == "--ext-diff"
-            || arg.starts_with("-O")
-    };
-    if args.iter().any(writes) {
-        return false;
-    }
-    let only = |allowed: &[&str]| args.iter().all(|arg| allowed.contains(arg));
-    match command {
-        "branch" => only(&["-a", "-r", "-v", "-vv", "--all", "--remotes", "--list", "-l", "--show-current"]),
-        "tag" => {
-            only(&["-l", "--list", "-n"])
-                || args.first().is_some_and(|first| matches!(*first, "-l" | "--list"))
-        }
-        "remote" => only(&["-v", "--verbose", "show"]) || args.first() == Some(&"get-url"),
-        "stash" => matches!(args.first(), Some(&"list" | &"show")),
-        "worktree" | "submodule" => matches!(args.first(), Some(&"list" | &"status")),
-        "reflog" => args.first().is_none_or(|first| *first == "show"),
-        "config" => {
-            matches!(args.first(), Some(&"--get" | &"--get-all" | &"--list" | &"-l" | &"get" | &"list"))
-        }
-        _ => is_among(LOOKING, command),
     }
 }

@@ -1,33 +1,8 @@
-//! What is known about single programs: which only look, which destroy, and with which options.
+//! What is known about single programs: which destroy, and with which options. Which of them only read is the
+//! knowledge of `flyball-shell`.
 
-use super::line::Word;
 use super::{Finding, Risk, git};
-
-/// Where the system's own programs are; a program elsewhere may be anything that has the same name.
-const PLACES: [&str; 6] = ["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"];
-
-/// Programs that only look, whatever their options.
-const LOOKING: &str = "\
-    ls dir cat tac head tail wc nl cut tr fold fmt paste join comm cmp diff grep egrep fgrep zgrep ag \
-    ack pwd echo printf true false : test [ [[ basename dirname realpath readlink stat du df whoami id \
-    groups uname arch printenv which type whereis md5sum sha1sum sha256sum sha512sum b2sum cksum sum od \
-    hexdump strings jq seq sleep ps uptime free nproc getconf locale expr column cal tty set exit return \
-    break continue shift wait umask ulimit jobs clear";
-
-/// Programs that look unless one of these options is there.
-const LOOKING_UNLESS: [(&str, &[&str]); 11] = [
-    ("sort", &["-o", "--output", "--compress-program"]),
-    ("rg", &["--pre", "--hostname-bin"]),
-    ("tree", &["-o"]),
-    ("date", &["-s", "--set"]),
-    ("yq", &["-i", "--inplace"]),
-    ("file", &["-C", "--compile"]),
-    ("less", &["-o", "-O", "--log-file", "--LOG-FILE"]),
-    ("base64", &["-o", "--output"]),
-    ("lsof", &[]),
-    ("lscpu", &[]),
-    ("lsblk", &[]),
-];
+use flyball_shell::{Word, program_is_read_only};
 
 /// Programs that destroy, whatever their options, and how.
 const DESTROYING: [(&str, &str); 31] = [
@@ -130,11 +105,6 @@ pub(super) fn is_among(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|listed| listed == word)
 }
 
-/// Whether a program is named as such, or by one of the places where the system has its own.
-pub(super) fn is_known_place(path: &str, name: &str) -> bool {
-    path == name || path.strip_suffix(name).is_some_and(|place| PLACES.contains(&place.trim_end_matches('/')))
-}
-
 /// How dangerous a program is with these arguments. `whole` is the command line that it is a part of; `known` is
 /// whether it is the system's own program.
 pub(super) fn rate(name: &str, args: &[Word], whole: &str, known: bool) -> Finding {
@@ -144,14 +114,15 @@ pub(super) fn rate(name: &str, args: &[Word], whole: &str, known: bool) -> Findi
     if let Some(finding) = destroys(name, args, whole) {
         return finding;
     }
+    if name != "git" && known && program_is_read_only(name, args) {
+        return Finding::new(Risk::Safe, format!("'{name}' only reads"));
+    }
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if let Some((_, letters)) = INTERPRETERS.iter().find(|(program, _)| *program == bare) {
         return interpreter(name, letters, args);
     }
-    let looks = known && looks(name, args);
     match name {
         "git" => git::rate(args),
-        _ if looks => Finding::new(Risk::Safe, format!("'{name}' only looks")),
         "awk" | "gawk" | "mawk" => Finding::new(Risk::Unknown, "what this awk program does cannot be told"),
         "sed" if sed_runs(args) => Finding::new(Risk::Unknown, "this sed script may run a command"),
         _ => Finding::new(Risk::Moderate, format!("'{name}' may change something")),
@@ -223,73 +194,6 @@ fn interpreter(name: &str, letters: &str, args: &[Word]) -> Finding {
     }
 }
 
-/// Whether a program only looks.
-fn looks(name: &str, args: &[Word]) -> bool {
-    let texts = || args.iter().map(|word| word.text.as_str());
-    let plain = || texts().filter(|text| !text.starts_with('-')).count();
-    if is_among(LOOKING, name) {
-        return true;
-    }
-    if let Some((_, options)) = LOOKING_UNLESS.iter().find(|(program, _)| *program == name) {
-        let given = |text: &str| {
-            options.iter().any(|option| match option.strip_prefix("--") {
-                Some(_) => {
-                    text == *option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
-                }
-                // Short options may be written together, and with their value.
-                None => {
-                    text.starts_with('-')
-                        && !text.starts_with("--")
-                        && text.contains(option.trim_start_matches('-'))
-                }
-            })
-        };
-        return !texts().any(given);
-    }
-    match name {
-        // A second name is where they write.
-        "uniq" | "xxd" => plain() < 2 && !texts().any(|text| text == "-r"),
-        // A name is the new name of the machine.
-        "hostname" => plain() == 0,
-        "sed" => sed_looks(args),
-        "awk" | "gawk" | "mawk" => awk_looks(args),
-        _ => false,
-    }
-}
-
-/// Whether a sed script only prints: `1,5p`, `/a/d`, `s/a/b/g`, without the commands that write or run.
-fn sed_looks(args: &[Word]) -> bool {
-    let mut scripts = 0;
-    for word in args {
-        let text = word.text.as_str();
-        match text {
-            "-n" | "-E" | "-r" | "-e" | "-s" | "-z" | "--quiet" | "--silent" | "--expression" => {}
-            _ if text.starts_with('-') => return false,
-            _ if scripts == 0 => {
-                scripts += 1;
-                if !word.sure || !sed_prints(text) {
-                    return false;
-                }
-            }
-            _ => {}
-        }
-    }
-    // With more than one script (-e) the second would pass unseen.
-    args.iter().filter(|word| matches!(word.text.as_str(), "-e" | "--expression")).count() <= 1
-}
-
-fn sed_prints(script: &str) -> bool {
-    script.split(';').all(|part| {
-        let command = behind_address(part.trim());
-        match command.strip_prefix('s') {
-            Some(rest) => {
-                sed_flags(rest).is_some_and(|flags| flags.chars().all(|c| "gpiI0123456789".contains(c)))
-            }
-            None => matches!(command, "p" | "d" | "q" | "="),
-        }
-    })
-}
-
 /// Whether a sed script has a command that runs others: `e`, or `s` with the flag `e`.
 fn sed_runs(args: &[Word]) -> bool {
     let runs = |part: &str| {
@@ -320,15 +224,6 @@ fn sed_flags(rest: &str) -> Option<&str> {
     let mark = rest.chars().next().filter(char::is_ascii_punctuation)?;
     let pieces: Vec<&str> = rest.split(mark).collect();
     if pieces.len() == 4 { pieces.last().copied() } else { None }
-}
-
-/// Whether an awk program only prints.
-fn awk_looks(args: &[Word]) -> bool {
-    let risky =
-        |text: &str| ["system", "|", ">", "getline", "@", "close"].iter().any(|part| text.contains(part));
-    let takes_file =
-        |text: &str| matches!(text, "-f" | "-i" | "-l" | "--file" | "--include" | "--load" | "-E");
-    !args.iter().any(|word| takes_file(&word.text) || risky(&word.text)) && args.iter().any(|word| word.sure)
 }
 
 /// Whether a text holds a statement that deletes data, in the usual languages of databases.
