@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::Policy;
 use super::canonical::Canonical;
 use super::layer::{Origin, Trust};
 use super::lint::{Severity, Warning};
@@ -13,7 +14,6 @@ use super::paths::PointerOf;
 use super::places::join;
 use super::resolve::{Merged, Resolved, Written, apply, collect_leaves, preset_of, written_at};
 use super::values::{Problem, kind};
-use super::Policy;
 
 /// What reading a section found out.
 #[derive(Default)]
