@@ -179,7 +179,7 @@ pub(crate) fn report(ignored: &[Ignored]) {
         // If stderr is gone there is nobody left to tell.
         let _ = writeln!(err, "{head}: {place}: {}", crate::words::line(&one.what(), 300));
     }
-    if let Some(last) = ignored.iter().take(LISTED).last() {
+    if let Some(last) = ignored.get(..LISTED).unwrap_or(ignored).last() {
         if ignored.len() > LISTED {
             let _ = writeln!(
                 err,

@@ -10,7 +10,8 @@ fn calls(n: u64) -> String {
     (1..=n)
         .map(|n| {
             let ask = format!(r#"{{"type":"tool.requested","session":"s","call":"c{n}","tool":"bash","args":{{"command":"ls"}}}}"#);
-            format!("{ask}\n{}\n", format!(r#"{{"type":"tool.finished","session":"s","call":"c{n}","ok":true,"output":"a"}}"#))
+            let end = format!(r#"{{"type":"tool.finished","session":"s","call":"c{n}","ok":true,"output":"a"}}"#);
+            format!("{ask}\n{end}\n")
         })
         .collect()
 }

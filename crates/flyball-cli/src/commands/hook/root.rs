@@ -75,7 +75,7 @@ fn here() -> PathBuf {
 /// The root that the host names in the environment of its hooks.
 fn named_root(host: Host) -> Option<PathBuf> {
     let set = |name: &&str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    host.root_variables().iter().find_map(|name| set(name)).filter(|path| path.is_dir())
+    host.root_variables().iter().find_map(set).filter(|path| path.is_dir())
 }
 
 /// Sub-agents belong to the session that started them.
