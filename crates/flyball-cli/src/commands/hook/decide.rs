@@ -106,12 +106,7 @@ pub(super) fn work(
     let store = shown(args, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
-    let ends = call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended"));
     let reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
-    if ends {
-        // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
-        let _ = recorder.journal().checkpoint();
-    }
     Ok((reply, Some(recorder)))
 }
 
@@ -165,7 +160,12 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     };
     let (held, earlier) = (held.as_deref(), earlier.as_deref());
     let outcome = Outcome { decisions: &decisions, state, destructive, held, earlier, store };
-    Ok(reply(&call, &outcome))
+    let reply = reply(&call, &outcome);
+    if call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended")) {
+        // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+        let _ = recorder.journal().checkpoint();
+    }
+    Ok(reply)
 }
 
 /// Why a session waits for a release. The governor has judged the call by itself; that it does not run all the same is
