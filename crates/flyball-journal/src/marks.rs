@@ -99,10 +99,10 @@ impl Marks {
         for entry in entries.flatten().take(LOOKED_AT) {
             let Some(mark) = read(&entry.path()) else { continue };
             let path = Path::new(&mark.path);
-            let folders = path.ancestors().skip(1).take(2);
+            let mut folders = path.ancestors().skip(1).take(2);
             let known =
                 |folder: &Path| std::fs::metadata(folder).is_ok_and(|meta| birth(&meta) == mark.folder);
-            if !folders.into_iter().any(known) {
+            if !folders.any(known) {
                 let _ = std::fs::remove_file(entry.path());
             }
         }

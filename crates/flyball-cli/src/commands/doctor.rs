@@ -171,10 +171,9 @@ fn the_store(address: &Address, found: &mut Vec<Finding>) {
         }
     };
     let desk = desk.as_ref();
-    found.push(Finding::ok("store", desk.address()));
+    found.push(told("store", identity(desk)));
     found.push(told("engine", engine(desk)));
     found.extend(place::check(address));
-    found.extend(identity(desk).transpose().map(|outcome| told("identity", outcome)));
     found.push(trip::round(address));
     found.push(told("clock", time(desk)));
     found.push(told("times", future(desk)));
@@ -201,20 +200,23 @@ fn engine(desk: &dyn Desk) -> Result<Finding, Failure> {
 }
 
 /// Which store it is, and whether its loss would be noticed.
-fn identity(desk: &dyn Desk) -> Result<Option<Finding>, Failure> {
-    let Some(found) = desk.identity()? else { return Ok(None) };
+fn identity(desk: &dyn Desk) -> Result<Finding, Failure> {
+    let address = desk.address();
+    let Some(found) = desk.identity()? else { return Ok(Finding::ok("store", address)) };
     let id = found.id.get(..8).unwrap_or(&found.id);
-    let what = match (found.mark, found.problem) {
+    let mark = match (found.mark, found.problem) {
         (Some(mark), _) => {
-            let events = plural(mark.position, "event");
-            format!("store {id}; if it is removed or rolled back below {events}, that is noticed")
+            format!(
+                "; removing it, or going back to less than {}, is noticed",
+                plural(mark.position, "event")
+            )
         }
         (None, Some(problem)) => {
-            format!("store {id}; warning: no high-water mark, its removal is not noticed: {problem}")
+            format!("; warning: no high-water mark, so its removal is not noticed: {problem}")
         }
-        (None, None) => format!("store {id}"),
+        (None, None) => String::new(),
     };
-    Ok(Some(Finding::ok("identity", what)))
+    Ok(Finding::ok("store", format!("{address}, id {id}{mark}")))
 }
 
 /// Whether the store and this machine agree what time it is.

@@ -39,8 +39,8 @@ fn a_backup_is_complete_private_and_a_store_by_itself() {
     store.event(EVENT);
     assert_eq!(store.json(&["backup", "copy.db", "--force"])["sessions"], 6);
     failed(&store.run(&["backup", "events.db", "--force"]), "store_forbidden");
-    let left = std::fs::read_dir(&store.folder).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("-new")), "nothing is left behind");
+    let mut left = std::fs::read_dir(&store.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.all(|name| !name.to_string_lossy().contains("-new")), "nothing is left behind");
 }
 
 #[test]

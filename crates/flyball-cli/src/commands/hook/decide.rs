@@ -139,15 +139,10 @@ pub(super) fn work(
     place.remember(&address);
     let recorder = Recorder::new(desk, source, RecorderOptions::default());
     let untrusted = untrusted_notice(&call, &recorder).map_err(|failure| told(&failure))?;
-    let ends = call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended"));
     let mut reply = decide(call, &recorder, &store).map_err(|failure| told(&failure))?;
     if let Some(untrusted) = untrusted {
         reply.notice =
             Some(reply.notice.map_or_else(|| untrusted.clone(), |notice| format!("{notice} {untrusted}")));
-    }
-    if ends {
-        // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
-        let _ = recorder.journal().checkpoint();
     }
     Ok((reply, Some(recorder)))
 }
@@ -233,7 +228,12 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     };
     let (held, earlier) = (held.as_deref(), earlier.as_deref());
     let outcome = Outcome { decisions: &decisions, state, destructive, held, earlier, store };
-    Ok(reply(&call, &outcome))
+    let reply = reply(&call, &outcome);
+    if call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended")) {
+        // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
+        let _ = recorder.journal().checkpoint();
+    }
+    Ok(reply)
 }
 
 /// What the stored session is doing. One that ended while it waited for a release still waits for it.
