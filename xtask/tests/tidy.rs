@@ -211,3 +211,33 @@ fn paths_are_found_in_a_text() {
     let text = "See `docs/errors.md`, [x](./examples/ralph/events.jsonl). Not a/docs/b; fixtures/guards/<name>.jsonl";
     assert_eq!(paths_in(text), ["docs/errors.md", "examples/ralph/events.jsonl", "fixtures/guards/"]);
 }
+
+/// Words of a text that look like the path of a test: parts joined by `::` or `/`, reduced to the last part.
+fn test_names(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
+    let words = text.split(move |c| !is_part(c)).filter(|word| word.contains("::"));
+    words.filter_map(|word| word.trim_end_matches(['.', ':']).rsplit("::").next())
+}
+
+#[test]
+fn every_test_named_in_the_threat_model_exists() {
+    let page = all().into_iter().find(|file| file.path == "docs/security.md").expect("docs/security.md");
+    let code: String = all()
+        .iter()
+        .filter(|file| file.has_ending("rs") || file.has_ending("mjs"))
+        .map(|file| file.text.as_str())
+        .collect();
+    let mut complaints = Vec::new();
+    for row in page.text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| threat")) {
+        let shown = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = test_names(shown).collect();
+        if names.is_empty() {
+            complaints.push(format!("docs/security.md: a row names no test: {row}"));
+        }
+        let missing = names
+            .into_iter()
+            .filter(|name| !code.contains(&format!(" {name}(")) && !code.contains(&format!("mod {name};")));
+        complaints.extend(missing.map(|name| format!("docs/security.md: there is no test '{name}'")));
+    }
+    none(&complaints);
+}
