@@ -4,7 +4,7 @@
 //! conformance suite (`tests/conformance.rs`).
 
 use crate::error::{StoreError, Trouble};
-use crate::record::{Change, Head, Loaded, Record};
+use crate::record::{Change, Head, Loaded, Record, Which};
 use crate::shelf::Shelf;
 use crate::store_info::{Backup, StoreIdentity};
 use flyball::{Status, Verdict};
@@ -356,35 +356,6 @@ pub trait Journal: Send + Sync {
     /// If it cannot be written.
     fn checkpoint(&self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// Which sessions are asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Which {
-    /// All of them.
-    #[default]
-    All,
-    /// Blocked or halted, also if it has ended since: it waits for a release.
-    Blocked,
-    /// A plan waits for a yes.
-    Waiting,
-    /// Running, and warned or blocked before.
-    Struggling,
-}
-
-impl Which {
-    /// Whether a head belongs to it.
-    #[must_use]
-    pub fn takes(self, head: &Head) -> bool {
-        match self {
-            Which::All => true,
-            Which::Blocked => head.glance.is_held(),
-            Which::Waiting => head.glance.status == Status::AwaitingConfirmation,
-            Which::Struggling => {
-                head.glance.status == Status::Running && head.glance.warnings + head.glance.blocks > 0
-            }
-        }
     }
 }
 

@@ -29,7 +29,7 @@ pub use error::{StoreError, Trouble};
 pub use incoming::{Door, Incoming, Parcel, identifiers_are_kept, mark_suspension, suspended_ms};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit,
 };
 pub use line::{Committers, Line, LineOptions, Turned};
 pub use marks::{Mark, Marks};
@@ -37,7 +37,9 @@ pub use memory::Memory;
 pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};
-pub use record::{Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, state_sum};
+pub use record::{
+    Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, Which, state_sum,
+};
 pub use recorder::{Answer, PolicyChanges, Recorder, RecorderOptions, Refusal};
 pub use redact::Redactor;
 pub use shelf::{If, Note, Shelf};

@@ -2,9 +2,9 @@
 
 use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Turn, Unit, Which,
+    Pruned, Result, Settled, Turn, Unit,
 };
-use crate::record::{Change, Head, LabelChange, Loaded, Record, RowChange};
+use crate::record::{Change, Head, LabelChange, Loaded, Record, RowChange, Which};
 use crate::shelf::{If, Note, Shelf};
 use flyball::Status;
 use std::collections::{BTreeMap, VecDeque};

@@ -111,6 +111,35 @@ impl Head {
     }
 }
 
+/// Which sessions are asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    #[default]
+    All,
+    /// Blocked or halted, also if it has ended since: it waits for a release.
+    Blocked,
+    /// A plan waits for a yes.
+    Waiting,
+    /// Running, and warned or blocked before.
+    Struggling,
+}
+
+impl Which {
+    /// Whether a head belongs to it.
+    #[must_use]
+    pub fn takes(self, head: &Head) -> bool {
+        match self {
+            Which::All => true,
+            Which::Blocked => head.glance.is_held(),
+            Which::Waiting => head.glance.status == Status::AwaitingConfirmation,
+            Which::Struggling => {
+                head.glance.status == Status::Running && head.glance.warnings + head.glance.blocks > 0
+            }
+        }
+    }
+}
+
 /// One event of a session, with its decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {

@@ -18,10 +18,10 @@ mod writes;
 
 use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit,
 };
 use crate::probe::Probe;
-use crate::record::{Head, Loaded, Record};
+use crate::record::{Head, Loaded, Record, Which};
 use crate::shelf::{If, Note, Shelf};
 use link::Link;
 

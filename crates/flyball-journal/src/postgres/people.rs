@@ -4,8 +4,8 @@ use super::link::Link;
 use super::load::limit;
 use super::rows::{self, Fields, at_most, clock, stored};
 use super::trouble::{Fault, unknown};
-use crate::journal::{Errand, ErrandState, PendingRow, Pruned, Result, Which};
-use crate::record::Head;
+use crate::journal::{Errand, ErrandState, PendingRow, Pruned, Result};
+use crate::record::{Head, Which};
 use deadpool_postgres::ClientWrapper;
 use flyball::Status;
 

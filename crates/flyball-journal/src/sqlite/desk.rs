@@ -3,8 +3,8 @@
 use super::Fault;
 use super::load::all;
 use super::rows::{self, ERRAND, HEAD, stored};
-use crate::journal::{Errand, ErrandState, Pruned, Which};
-use crate::record::Head;
+use crate::journal::{Errand, ErrandState, Pruned};
+use crate::record::{Head, Which};
 use rusqlite::{Connection, params};
 
 type Outcome<T> = Result<T, Fault>;

@@ -26,11 +26,11 @@ mod work;
 use crate::error::{StoreError, Trouble};
 use crate::journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
-    Pruned, Result, Settled, Sighting, Turn, Unit, Which,
+    Pruned, Result, Settled, Sighting, Turn, Unit,
 };
 use crate::marks::{Mark, Marks, Place};
 use crate::probe::Probe;
-use crate::record::{Head, Loaded, Record};
+use crate::record::{Head, Loaded, Record, Which};
 use crate::shelf::{If, Note, Shelf};
 use crate::store_info::{Backup, StoreIdentity};
 pub use backup::{Restored, restore};

@@ -127,12 +127,7 @@ pub(super) fn work(
         let reply = Reply { say: Say::Allow, feedback: String::new(), notice: Some(notice) };
         return Ok((reply, None));
     }
-    let address = store::of_agent(args.store.as_deref(), &place.root).map_err(|failure| told(&failure))?;
-    let address = place.store(address);
-    if address == Address::Memory {
-        let what = "a hook cannot use a store in memory, because each call would start from nothing";
-        return Err(format!("{what}; name one that stays: --store sqlite:PATH (hook_store)"));
-    }
+    let address = store_address(args, &place)?;
     let store = shown(args, &address);
     note_run(&call, args, &place.root, &address);
     let desk = address.open().map_err(|error| told(&error.into()))?;
@@ -145,6 +140,18 @@ pub(super) fn work(
             Some(reply.notice.map_or_else(|| untrusted.clone(), |notice| format!("{notice} {untrusted}")));
     }
     Ok((reply, Some(recorder)))
+}
+
+/// The store of the session. A hook is a process for each call, so it must be one that stays.
+fn store_address(args: &AnswerArgs, place: &SessionPlace) -> Result<Address, String> {
+    let address = store::of_agent(args.store.as_deref(), &place.root).map_err(|failure| told(&failure))?;
+    match place.store(address) {
+        Address::Memory => {
+            let what = "a hook cannot use a store in memory, because each call would start from nothing";
+            Err(format!("{what}; name one that stays: --store sqlite:PATH (hook_store)"))
+        }
+        address => Ok(address),
+    }
 }
 
 /// On the first call of a session: which values of the project are ignored, because it may only tighten.
