@@ -239,6 +239,9 @@ impl Flattener {
             NodeKind::Redirect { varfd: Some(_), .. } => self.unsupported("a named file descriptor"),
             NodeKind::Redirect { op, target, .. } => {
                 let target = self.word(target);
+                if target.literal && target.text.is_empty() && !target.quoted {
+                    self.unsupported("a redirection without a target");
+                }
                 let descriptor = target.literal
                     && !target.text.is_empty()
                     && target.text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());

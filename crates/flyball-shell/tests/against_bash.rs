@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Commands that are tried in all; those that pass the check are run.
-const TRIED: usize = 60_000;
+const TRIED: usize = 25_000;
 /// Parts of commands. `boom` is a program that nobody knows, and that leaves a file behind.
 const PARTS: [&str; 63] = [
     "boom",
@@ -129,5 +129,5 @@ fn accepted_commands_run_nothing_unknown_and_create_no_file() {
         let files = std::fs::read_dir(folder.join("work")).unwrap().count();
         assert_eq!(files, 0, "created a file: {command:?}");
     }
-    assert!(accepted > 100, "only {accepted} commands were tried: change the parts");
+    assert!(accepted > 50, "only {accepted} commands were tried: change the parts");
 }
