@@ -58,6 +58,7 @@ fn ls(session: &str) -> Value {
     json!({"type": "tool.requested", "session": session, "tool": "bash", "args": {"command": "ls"}})
 }
 
+#[expect(clippy::disallowed_methods, reason = "the time of the server is compared with that of the test")]
 fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
@@ -398,6 +399,15 @@ fn a_session_that_no_key_has_made_belongs_to_no_agent_key() {
     let bot = token(&server, "bot", "agent", &[]);
     assert_eq!(code(&send(&server, &bot, &ls("local"))), (403, "not_your_session"));
     assert_eq!(server.json("GET", "/v1/sessions/local", &bot, None).0, 404);
+    // What a person has started for an agent belongs to the first agent that works in it.
+    let anna = token(&server, "anna", "operator", &[]);
+    let start = json!({"type": "session.started", "session": "task", "policy": {"budgets": {"session": {"turns": 9}}}});
+    server.event(&anna, &start);
+    assert_eq!(server.json("GET", "/v1/sessions/task", &bot, None).0, 404, "not yet");
+    server.event(&bot, &ls("task"));
+    assert_eq!(server.json("GET", "/v1/sessions/task", &bot, None).0, 200);
+    let other = token(&server, "other", "agent", &[]);
+    assert_eq!(code(&send(&server, &other, &ls("task"))), (403, "not_your_session"));
     // The name of a parent is taken as well: another key cannot put its session above this one later.
     server.event(&bot, &json!({"type": "session.started", "session": "kid", "parent": "later"}));
     let spy = token(&server, "spy", "agent", &[]);

@@ -1,6 +1,6 @@
 //! A server as a process of its own, with a store of its own on a free port, and a client that asks it.
 
-use flyball_serve::{Keys, Role};
+use flyball_serve::{KeyRequest, Keys, Role};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,15 @@ impl Server {
     pub(crate) fn key(&self, name: &str, role: Role) -> String {
         let address = flyball_journal::Address::read(&self.store, &self.folder).unwrap();
         Keys::new(address.open().unwrap()).create(name, role, None, None).unwrap().secret
+    }
+
+    /// Makes a key of an agent that sees all sessions.
+    #[allow(dead_code, reason = "not every test that uses the kit needs it")]
+    pub(crate) fn key_for_all(&self, name: &str) -> String {
+        let address = flyball_journal::Address::read(&self.store, &self.folder).unwrap();
+        let keys = Keys::new(address.open().unwrap());
+        let wanted = KeyRequest { name, role: Role::Agent, sessions: None, all_sessions: true, ttl_ms: None };
+        keys.create_requested(wanted).unwrap().secret
     }
 
     /// Asks; gives the status and the body.

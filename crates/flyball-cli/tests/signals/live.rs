@@ -44,7 +44,7 @@ fn check(heard: &[Heard], sessions: &[&str], each: u64) {
 }
 
 fn three_writers(first: &Server, second: &Server) {
-    let agent = first.key("bot", Role::Agent);
+    let agent = first.key_for_all("bot");
     let ear = Ear::open(first, "/v1/live", &agent, None);
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=20).for_each(|n| drop(first.event(&agent, &call("one", n)))));

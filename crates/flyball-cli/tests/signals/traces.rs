@@ -118,7 +118,7 @@ fn a_collector_gets_every_call_once_also_when_it_was_away() {
     let (collector, posts) = http(&[503]);
     let args = ["--no-socket", "--otlp", &collector];
     let (first, second) = (Server::start(&folder, &args), Server::start(&folder, &args));
-    let agent = first.key("bot", Role::Agent);
+    let agent = first.key("anna", Role::Operator);
     // Whoever begins with the sending begins with what comes from then on.
     let began = Instant::now();
     let standing = || {

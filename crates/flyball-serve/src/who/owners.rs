@@ -1,7 +1,7 @@
 //! Who owns a session: the key that made it. Keys of agents and hosts see and write to their own sessions only, unless
 //! they were made for more.
 
-use super::digest;
+use super::{Keys, Role, digest};
 use flyball_journal::{Desk, If, Note, StoreError, Trouble, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,13 +59,15 @@ pub fn prune_owners(desk: &dyn Desk) -> Result<u64, StoreError> {
 /// The owners of sessions.
 pub(crate) struct Owners {
     desk: Arc<dyn Desk>,
+    keys: Keys,
     cached: Mutex<BTreeMap<String, String>>,
 }
 
 impl Owners {
     /// The owners of a store's sessions.
     pub(crate) fn new(desk: Arc<dyn Desk>) -> Self {
-        Owners { desk, cached: Mutex::default() }
+        let keys = Keys::new(Arc::clone(&desk));
+        Owners { desk, keys, cached: Mutex::default() }
     }
 
     /// Whether a key owns a session, if that is known without asking the store.
@@ -84,7 +86,10 @@ impl Owners {
         }
         let owner = match self.noted(session)? {
             Some(owner) => Some(owner),
-            None => self.first_sender(session)?,
+            None => match self.first_sender(session)? {
+                Some(name) if self.is_a_person(&name)? => None,
+                other => other,
+            },
         };
         if let Some(owner) = &owner {
             self.remember(session, owner);
@@ -92,7 +97,8 @@ impl Owners {
         Ok(owner)
     }
 
-    /// Whether a key owns a session. A session that is new becomes the key's; of several keys exactly one gets it.
+    /// Whether a key owns a session. A session that is new, or that a person has started for an agent, becomes the
+    /// key's; of several keys exactly one gets it.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -101,7 +107,7 @@ impl Owners {
             return Ok(owner == key);
         }
         // A session that was made without a key, by a hook or a run on this machine, belongs to none.
-        if self.desk.load(session)?.is_some() {
+        if self.desk.load(session)?.is_some() && self.first_sender(session)?.is_none() {
             return Ok(false);
         }
         let owner = Owner { session: session.to_owned(), key: key.to_owned() };
@@ -129,6 +135,13 @@ impl Owners {
         let Some(first) = self.desk.records(session, 1, 1)?.pop() else { return Ok(None) };
         let event: Option<Value> = serde_json::from_str(&first.text).ok();
         Ok(event.and_then(|event| event.get("principal")?.as_str().map(str::to_owned)))
+    }
+
+    /// Whether a name is that of a person's key, and of no agent's.
+    fn is_a_person(&self, name: &str) -> Result<bool, StoreError> {
+        let keys = self.keys.list()?;
+        let mut roles = keys.iter().filter(|(_, key)| key.name == name).map(|(_, key)| key.role).peekable();
+        Ok(roles.peek().is_some() && roles.all(|role| role >= Role::Operator))
     }
 
     fn remember(&self, session: &str, owner: &str) {

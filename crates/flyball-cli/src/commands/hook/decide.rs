@@ -24,7 +24,7 @@ const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// How far back the request of a call is looked for, in events.
 const LOOK_BACK: u64 = 96;
 /// How long after a request the same request is taken for the same call, in milliseconds.
-const ASKED_TWICE_MS: u64 = 10_000;
+const ASKED_TWICE_MS: u64 = 60_000;
 
 /// What is known of the call so far: enough to answer it if the work is not done in time.
 #[derive(Debug, Clone)]
