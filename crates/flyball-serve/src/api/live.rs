@@ -66,11 +66,11 @@ async fn listen(
     wanted: Wanted,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
+    let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default());
+    let after = last.or(wanted.after.as_deref()).map(cursor).transpose()?;
     if let Some(session) = &wanted.session {
         office.may_see(&principal, session).await?;
     }
-    let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default());
-    let after = last.or(wanted.after.as_deref()).map(cursor).transpose()?;
     let filter = Filter { session: wanted.session, who: principal };
     let listener = Listener::new(office, filter, after).await?;
     let pieces = futures_util::stream::unfold(listener, |mut listener| async move {
