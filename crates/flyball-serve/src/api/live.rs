@@ -71,13 +71,8 @@ async fn listen(
     if let Some(session) = &wanted.session {
         office.may_see(&principal, session).await?;
     }
-<<<<<<< ours
-    let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default());
-    let after = last.or(wanted.after.as_deref()).map(cursor).transpose()?;
     let counted = office.usage.listen(&principal)?;
     let reads = office.usage.reads(&principal);
-=======
->>>>>>> theirs
     let filter = Filter { session: wanted.session, who: principal };
     let listener = Listener::new(office, filter, after, reads).await?;
     let pieces = futures_util::stream::unfold((listener, counted), |(mut listener, counted)| async move {
