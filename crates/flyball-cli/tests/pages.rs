@@ -403,7 +403,7 @@ fn a_stop_is_lifted_with_a_button_that_names_who_stopped_it() {
     assert_eq!(stopped.0, 200, "{}", stopped.1);
     server.event(&agent, &json!({"type": "session.ended", "session": "s"}));
     let mut visitor = Visitor::new(&server);
-    visitor.enter(&person);
+    visitor.enter_with_script(&person);
     let page = visitor.get("/sessions/s").body;
     markup::check(&page);
     assert!(page.contains("/act/lift") && page.contains("/act/release"), "{page}");
@@ -437,7 +437,7 @@ fn an_empty_answer_in_a_form_is_refused() {
     let (agent, person) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
     server.event(&agent, &json!({"type": "question.asked", "session": "asks", "text": "Which day?"}));
     let mut visitor = Visitor::new(&server);
-    visitor.enter(&person);
+    visitor.enter_with_script(&person);
     let word = field(&visitor.get("/").body, "word");
     for text in ["", "  ", "\u{200b}"] {
         let said =

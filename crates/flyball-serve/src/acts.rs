@@ -56,7 +56,7 @@ pub(crate) enum Act {
 impl Act {
     /// Whether it lets an agent continue. A refusal never needs more than a login.
     pub(crate) fn needs_proof(&self) -> bool {
-        matches!(self, Act::Approve { .. } | Act::Release { .. } | Act::Say { .. })
+        matches!(self, Act::Approve { .. } | Act::Release { .. } | Act::LiftStop | Act::Say { .. })
     }
 
     /// The word for the audit log.

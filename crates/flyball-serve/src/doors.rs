@@ -146,7 +146,9 @@ fn reads(
 ) -> impl Future<Output = Result<Option<OwnedSemaphorePermit>, Problem>> + Send + use<> {
     let known = request.extensions();
     let (principal, usage) = (known.get::<Principal>().cloned(), known.get::<Arc<Usage>>().cloned());
-    let counted = principal.zip(usage).filter(|_| *request.method() == Method::GET);
+    // A live stream has a limit of its own, and takes turns with every portion that it reads.
+    let is_counted = *request.method() == Method::GET && !request.uri().path().ends_with("/live");
+    let counted = principal.zip(usage).filter(|_| is_counted);
     async move {
         match counted {
             Some((principal, usage)) => usage.read(&principal).await,

@@ -75,17 +75,17 @@ fn operands<'w>(allowed: &Allowed, args: &'w [Word]) -> Option<Vec<&'w str>> {
 }
 
 fn kubectl(args: &[Word]) -> bool {
-    match operands(&KUBECTL, args).as_deref() {
+    matches!(
+        operands(&KUBECTL, args).as_deref(),
         Some(
-            ["get" | "describe" | "logs" | "explain" | "api-resources" | "api-versions" | "version", ..],
-        ) => true,
-        Some(["top", "pod" | "pods" | "po" | "node" | "nodes" | "no", ..]) => true,
-        Some(["cluster-info"]) => true,
-        Some(["config", "view" | "current-context" | "get-contexts" | "get-clusters"]) => true,
-        Some(["rollout", "status" | "history", ..]) => true,
-        Some(["auth", "can-i", ..]) => true,
-        _ => false,
-    }
+            ["get" | "describe" | "logs" | "explain" | "api-resources" | "api-versions" | "version", ..]
+                | ["top", "pod" | "pods" | "po" | "node" | "nodes" | "no", ..]
+                | ["cluster-info"]
+                | ["config", "view" | "current-context" | "get-contexts" | "get-clusters"]
+                | ["rollout", "status" | "history", ..]
+                | ["auth", "can-i", ..]
+        )
+    )
 }
 
 /// The options of Docker's reading subcommands write nothing, but options of Docker itself choose another machine.
@@ -131,13 +131,13 @@ fn terraform(args: &[Word]) -> bool {
     if !words.iter().all(harmless) {
         return false;
     }
-    match words.as_slice() {
-        ["show" | "output" | "validate" | "version" | "graph", ..] => true,
-        ["providers"] => true,
-        ["state", "list" | "show", ..] => true,
-        ["workspace", "list" | "show"] => true,
-        _ => false,
-    }
+    matches!(
+        words.as_slice(),
+        ["show" | "output" | "validate" | "version" | "graph", ..]
+            | ["providers"]
+            | ["state", "list" | "show", ..]
+            | ["workspace", "list" | "show"]
+    )
 }
 
 fn helm(args: &[Word]) -> bool {

@@ -369,7 +369,7 @@ impl Flattener {
                 '(' | ')' if !*in_quotes => self.unsupported("a list or a pattern in parentheses"),
                 '*' | '?' if !*in_quotes => builder.push_unknown(false),
                 // `[` alone is a program.
-                '[' if !*in_quotes && !(builder.is_empty() && chars.peek().is_none()) => {
+                '[' if !(*in_quotes || builder.is_empty() && chars.peek().is_none()) => {
                     builder.push_bracket_pattern();
                 }
                 '{' if !*in_quotes && builder.is_empty() && !chars.clone().any(|next| next == '}') => {

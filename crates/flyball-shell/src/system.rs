@@ -118,7 +118,7 @@ fn ip(args: &[Word]) -> bool {
         is_among("-4 -6 -br -brief -o -oneline -s -stats -j -json -p -pretty -d -details -c -color", word)
     };
     let count = options.clone().count();
-    if !options.into_iter().all(|word| harmless(word)) {
+    if !options.into_iter().all(harmless) {
         return false;
     }
     match words.get(count..).unwrap_or_default() {

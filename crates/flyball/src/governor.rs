@@ -174,7 +174,8 @@ fn advance(state: &mut State, event: &Event) -> u64 {
 /// The session's time of an event. A clock that was set back must not stop the session's time, or an open breaker would
 /// stay open until the clock has caught up: from the step on, time goes on by the differences between events.
 fn steady_time(state: &mut State, at: u64) -> u64 {
-    if at >= state.now {
+    // Not set back, or as before again: one wrong time among right ones moves nothing.
+    if at.saturating_add(CLOCK_STEP_MS) >= state.now {
         state.behind_ms = 0;
         return at;
     }

@@ -38,6 +38,12 @@ fn without_effect(command: &Command) -> Option<String> {
             let (flag, _) = uids.into_iter().find(|(_, uids)| !uids.is_empty())?;
             without(flag, "with '--no-socket'")
         }
+        // The parser waives what a flag requires if a server command excludes it.
+        Command::Mcp(args) if args.url.is_none() => {
+            let flags = [("--header", !args.header.is_empty()), ("--listen", args.listen.is_some())];
+            let (flag, _) = flags.into_iter().find(|(_, given)| *given)?;
+            without(flag, "without '--url'")
+        }
         Command::Outbox(args) => outbox(args).and_then(|(flag, why)| without(flag, why)),
         Command::Graph(Graph { file, session, .. }) => of_files(file, &[("--session", session.is_some())]),
         Command::Explain(Explain { file, session, format, .. }) => {

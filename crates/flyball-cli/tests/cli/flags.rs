@@ -43,7 +43,7 @@ const fn base(command: &'static str, args: &'static [&'static str]) -> Base {
 
 const HOOK_INPUT: &str = r#"{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"touch x"},"tool_use_id":"t1"}"#;
 
-const BASES: [Base; 34] = [
+const BASES: [Base; 38] = [
     base("run", &["workflow.yaml"]),
     base("resume", &["cut-1"]),
     base("replay", &["events.jsonl"]),
@@ -78,6 +78,10 @@ const BASES: [Base; 34] = [
     base("token create", &["token", "create", "bot", "--role", "agent"]),
     base("token list", &["token", "list"]),
     base("token revoke", &["token", "revoke", "nobody"]),
+    base("backup", &["copy.db"]),
+    base("restore", &["copy.db"]),
+    base("trust", &["strict.yaml"]),
+    base("policy accept", &["policy", "accept", "quiet", "--why", "because"]),
 ];
 
 /// What is special to one command. Other flags are proven by [`common`].
@@ -108,7 +112,7 @@ fn special(line: &str) -> Option<Proof> {
         "mcp --on-error" => Elsewhere("mcp/bytes.rs"),
         "mcp --url" | "mcp --listen" => Elsewhere("mcp/http.rs"),
         "mcp --header" => Shows(&["--header", "A=B"], "exit 2"),
-        "hook --event" => Shows(&["--event", "Nonsense"], "Nonsense"),
+        "hook --event" => Elsewhere("hooks/golden.rs"),
         "hook --deadline" => Shows(&["--deadline", "1ms"], "hook_deadline"),
         "hook install --project" | "hook uninstall --project" | "hook test --project" => {
             Shows(&["--project", "--user"], "exit 2")
@@ -161,12 +165,23 @@ fn special(line: &str) -> Option<Proof> {
         "serve --workers" => Shows(&["--workers", "1"], "exit 2"),
         "serve --hot-sessions" => Shows(&["--hot-sessions", "many"], "exit 2"),
         "serve --log" => Elsewhere("signals/health.rs"),
-        "serve --otlp" => Shows(&["--otlp", "nowhere"], "bad_collector"),
+        "serve --otlp" => Elsewhere("signals/traces.rs"),
         "serve --otlp-content" => Elsewhere("signals/canaries.rs"),
-        "serve --watch" => Shows(&["--watch", "nowhere"], "--watch"),
+        "serve --watch" => Elsewhere("pages/posts.rs"),
         "token create --role" => Shows(&["--role", "admin"], "flyball_admin_"),
         "token create --sessions" => Records(&["--sessions", "team-"], "team-"),
         "token create --expires" => Shows(&["--expires", "never"], "never"),
+        "backup --force" | "backup --json" | "backup --store" => Elsewhere("cli/backup.rs"),
+        "restore --json" | "restore --store" => Elsewhere("cli/backup.rs"),
+        "policy accept --by" | "policy accept --json" | "policy accept --why" => Elsewhere("hooks/trust.rs"),
+        "trust --dry-run" | "trust --json" | "trust --list" | "trust --revoke" => Elsewhere("cli/trust.rs"),
+        "proxy --host" => Elsewhere("proxy/troubles.rs"),
+        "token create --all-sessions" => Elsewhere("serve/claims.rs"),
+        "serve --tls-cert" | "serve --tls-key" | "serve --insecure-http" => Elsewhere("serve/tls.rs"),
+        "serve --proof-max-age" => Elsewhere("pages/login.rs"),
+        line if line.starts_with("serve --key-") || line.starts_with("serve --max-unauthenticated") => {
+            Elsewhere("serve/limits.rs")
+        }
         _ => return None,
     })
 }

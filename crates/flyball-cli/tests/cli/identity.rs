@@ -1,7 +1,7 @@
 //! The store has an identity: files that are deleted, replaced, truncated or rolled back are noticed before anything is
 //! acknowledged, by the process that uses them and by every later one.
 
-use crate::kit::{Run, flyball, folder};
+use crate::kit::{Run, flyball, flyball_bare, folder};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Project {
             "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": format!("t{call}"),
             "tool_input": {"command": command}});
         let args = ["hook", "claude-code", "--event", "PreToolUse"];
-        let run = flyball(cwd, &args, input.to_string().as_bytes(), env);
+        let run = flyball_bare(cwd, &args, input.to_string().as_bytes(), env);
         let answer: Value = serde_json::from_str(&run.out).unwrap_or_default();
         let denied = answer["hookSpecificOutput"]["permissionDecision"] == "deny" || run.code == 2;
         if denied { Err(format!("{}{}", run.out, run.err)) } else { Ok(()) }
@@ -142,7 +142,7 @@ fn without_a_home_folder_the_store_works_and_doctor_warns() {
         std::fs::remove_dir_all(project.folder.join(".flyball")).unwrap();
     }
     assert!(project.hook(&project.folder, &[], 3, "make all").is_ok());
-    let doctor = flyball(&project.folder, &["doctor"], b"", &[]);
+    let doctor = flyball_bare(&project.folder, &["doctor"], b"", &[]);
     assert!(doctor.out.contains("warning: no high-water mark"), "{}", doctor.out);
     assert!(doctor.out.contains("ok     store"), "{}", doctor.out);
 }
@@ -325,9 +325,9 @@ fn a_hook_whose_deadline_passes_leaves_no_empty_store() {
         let _ = std::fs::remove_dir_all(dir.join(".flyball"));
         let deadline = format!("{}ms", round % 8 + 1);
         let args = ["hook", "claude-code", "--event", "PreToolUse", "--deadline", &deadline];
-        flyball(&dir, &args, input.to_string().as_bytes(), &[]);
+        flyball_bare(&dir, &args, input.to_string().as_bytes(), &[]);
         let database = dir.join(".flyball/flyball.db");
-        let run = flyball(&dir, &["list"], b"", &[]);
+        let run = flyball_bare(&dir, &["list"], b"", &[]);
         if database.exists() {
             assert_eq!(run.code, 0, "round {round}: {}", run.err);
         } else {

@@ -43,12 +43,18 @@ pub(crate) fn trusted(folder: &Path) {
 
 /// Runs `flyball` in a folder with a clean environment.
 pub(crate) fn flyball(folder: &Path, args: &[&str], input: &[u8], env: &[(&str, &str)]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    command.args(args).current_dir(folder).env_clear();
-    if !env.iter().any(|(name, _)| *name == "HOME") {
-        command.env("XDG_STATE_HOME", state(folder));
+    if env.iter().any(|(name, _)| *name == "HOME") {
+        return flyball_bare(folder, args, input, env);
     }
-    command.envs(env.iter().copied());
+    let state = state(folder);
+    let own = ("XDG_STATE_HOME", state.to_str().expect("UTF-8"));
+    flyball_bare(folder, args, input, &[&[own], env].concat())
+}
+
+/// Runs `flyball` in a folder with these variables and no other: without a home or a state folder, if they name none.
+pub(crate) fn flyball_bare(folder: &Path, args: &[&str], input: &[u8], env: &[(&str, &str)]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    command.args(args).current_dir(folder).env_clear().envs(env.iter().copied());
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -29,7 +29,7 @@ fn a_store_of_the_first_version_goes_on_as_it_was() {
     let expected = [
         ("stopped", "halted", 3),
         ("halted", "halted", 11),
-        ("long", "running", 81),
+        ("long", "idle", 81),
         ("waiting", "awaiting_confirmation", 2),
         ("ended", "ended", 3),
     ];

@@ -137,5 +137,8 @@ fn the_policy_declares_what_a_tool_does() {
 
 /// Writes the policy that the agent works under.
 fn declare(agent: &Agent, policy: &str) {
-    std::fs::write(Path::new(&agent.voice.folder).join("flyball.yaml"), policy).unwrap();
+    let folder = Path::new(&agent.voice.folder);
+    std::fs::write(folder.join("flyball.yaml"), policy).unwrap();
+    // Only a trusted file may say that a tool does no harm.
+    crate::kit::trusted(folder);
 }

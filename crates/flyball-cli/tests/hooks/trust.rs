@@ -281,8 +281,12 @@ fn a_session_stays_under_the_policy_that_it_started_under() {
     let accept = ["policy", "accept", "claude-code:s", "--why", "long listing"];
     let run = kit::flyball(&folder, &accept, b"", &[("CLAUDECODE", "1")]);
     assert!(run.code == 1 && run.err.contains("agent_speaks"), "{}", run.err);
-    let run = kit::flyball(&folder, &accept, b"", &[("USER", "anna")]);
+    let by = [&accept[..], &["--by", "berta", "--json"]].concat();
+    let run = kit::flyball(&folder, &by, b"", &[("USER", "anna")]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(serde_json::from_str::<Value>(&run.out).is_ok(), "{}", run.out);
+    let accepted = stored(&folder, "claude-code:s");
+    assert!(accepted.last().unwrap().text.contains("berta"), "{}", accepted.last().unwrap().text);
     assert!((20..24).all(|n| !refused("s", n)));
     // Stricter holds at once, in both.
     std::fs::write(&file, "guards: {repetition: {limit: 2}}\n").unwrap();

@@ -76,7 +76,7 @@ fn a_halt_is_told_by_webhook_to_slack_by_email_and_by_command() {
     let message: Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(message["text"], "Session nightly &lt;b&gt;&amp; Bcc: evil@example.org has something to say");
     let blocks = message["blocks"].to_string();
-    assert!(blocks.contains("&lt;!channel&gt;") && !blocks.contains("<!channel>"), "{blocks}");
+    assert!(blocks.contains("tool '(name withheld)'") && !blocks.contains("<!channel>"), "{blocks}");
     assert!(blocks.contains(
         "<https://fly.example.org/sessions/nightly%20%3Cb%3E%26%0D%0ABcc%3A%20evil%40example.org|"
     ));

@@ -89,6 +89,11 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
             json!({"policy": {"preset": "agent"}, "workflow": workflow, "parent": "p", "labels": {"a": 1}, "goal": "g", "reopen": true}),
         ),
         ("user.message", json!({}), json!({"text": "hi", "origin": "schedule"})),
+        (
+            "person.message",
+            json!({"text": "yes"}),
+            json!({"text": "yes", "by": "telegram:anna", "digest": "d"}),
+        ),
         ("assistant.message", json!({}), json!({"text": "hi", "structured": {"a": 1}, "final": true})),
         ("turn.started", json!({}), json!({"node": "n"})),
         (
