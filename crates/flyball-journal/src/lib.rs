@@ -38,7 +38,7 @@ pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};
 pub use record::{
-    Chain, Change, Glance, Head, LabelChange, Loaded, Record, RowChange, Sum, Which, state_sum,
+    Chain, Change, Glance, Head, HolderIsGone, LabelChange, Loaded, Record, RowChange, Sum, Which, state_sum,
 };
 pub use recorder::{Answer, PolicyChanges, Recorder, RecorderOptions, Refusal};
 pub use redact::Redactor;

@@ -111,6 +111,10 @@ impl Head {
     }
 }
 
+/// Whether the process that holds a session's lease is known to be gone, by session and holder. A lease outlives a
+/// killed process by some seconds; on the machine of the run its lock file tells at once.
+pub type HolderIsGone = Box<dyn Fn(&str, &str) -> bool>;
+
 /// Which sessions are asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Which {

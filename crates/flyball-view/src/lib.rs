@@ -16,4 +16,4 @@ pub mod words;
 
 pub use next::next;
 pub use plan::Plan;
-pub use session_status::{ActivityReader, HolderIsGone, IDLE_AFTER_MS, SessionActivity, SessionStatus};
+pub use session_status::{ActivityReader, IDLE_AFTER_MS, SessionActivity, SessionStatus};

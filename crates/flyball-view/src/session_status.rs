@@ -6,7 +6,7 @@
 use crate::whereabouts::question;
 use flyball::Status;
 use flyball::limits::TREE_DEPTH;
-use flyball_journal::{Desk, Head, StoreError, Which};
+use flyball_journal::{Desk, Head, HolderIsGone, StoreError, Which};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -121,10 +121,6 @@ impl SessionActivity {
         }
     }
 }
-
-/// Whether the process that holds a session's lease is known to be gone, by session and holder. A lease outlives a
-/// killed process by some seconds; on the machine of the run its lock file tells at once.
-pub type HolderIsGone = Box<dyn Fn(&str, &str) -> bool>;
 
 /// Works out the status of sessions of one store at one moment.
 pub struct ActivityReader<'a> {

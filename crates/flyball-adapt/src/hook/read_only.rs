@@ -88,7 +88,7 @@ fn shell_is_read_only(args: &Value) -> bool {
             }
             ("command" | "cmd", Value::Array(words)) => {
                 let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-                if !words.is_some_and(|words| check_argv_read_only(&words).is_ok()) {
+                if words.is_none_or(|words| check_argv_read_only(&words).is_err()) {
                     return false;
                 }
                 checked = true;

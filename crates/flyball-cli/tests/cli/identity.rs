@@ -203,7 +203,7 @@ fn with(path: &Path, ending: &str) -> PathBuf {
 fn shorten(path: &Path, divide: u64) {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len();
-    file.set_len(if divide == 0 { 0 } else { length / divide / 4096 * 4096 }).unwrap();
+    file.set_len(length.checked_div(divide).map_or(0, |rest| rest / 4096 * 4096)).unwrap();
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn a_store_of_the_first_version_survives_a_kill_at_its_first_use() {
 }
 
 /// The program of an older version, which `cargo xtask test --long` builds.
+#[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn before() -> Option<PathBuf> {
     let program = std::env::var_os("FLYBALL_BEFORE").map(PathBuf::from);
     if program.is_none() {

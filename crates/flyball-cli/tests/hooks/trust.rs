@@ -134,7 +134,8 @@ fn a_cloned_policy_file_runs_no_program_keeps_no_secret_and_lets_nothing_pass_on
 fn flags_and_environment_of_a_hook_entry_may_only_tighten() {
     let folder = kit::folder("hooks-trust-entry");
     std::fs::write(folder.join("loose.yaml"), "preset: off\n").unwrap();
-    let attacks: [(&str, &[&str], &[(&str, &str)]); 6] = [
+    type Attack<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, &'a str)]);
+    let attacks: [Attack<'_>; 6] = [
         ("preset", &["--preset", "off"], &[]),
         ("set", &["--set", "guards.repetition.mode=off", "--set", "guards.recurrence.mode=off"], &[]),
         ("file", &["--policy", "loose.yaml"], &[]),

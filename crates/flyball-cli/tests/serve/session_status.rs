@@ -79,11 +79,10 @@ fn a_session_without_events_is_idle_and_a_question_waits_in_every_view() {
     let folder = folder("idle");
     let server = Server::start(&folder, &[]);
     let key = server.key("anna", Role::Operator);
-    let old =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() - 780_500;
-    let old = u64::try_from(old).unwrap();
-    server.event(&key, &json!({"type": "user.message", "session": "quiet", "text": "hello", "at": old}));
     server.event(&key, &json!({"type": "user.message", "session": "busy", "text": "hello"}));
+    let (_, busy) = server.json("GET", "/v1/sessions/busy", &key, None);
+    let old = busy["updated"].as_u64().unwrap() - 780_500;
+    server.event(&key, &json!({"type": "user.message", "session": "quiet", "text": "hello", "at": old}));
     server
         .event(&key, &json!({"type": "question.asked", "session": "asks", "text": "Which day?", "at": old}));
     all_show(&server, &key, "quiet", "idle");

@@ -148,7 +148,7 @@ pub(crate) fn a_lease_fences_by_epoch(place: &dyn Place) {
     assert_eq!(store.lease("a", "you", 600_000).unwrap(), None, "somebody holds it");
     assert_eq!(store.lease("a", "me", 600_000).unwrap().unwrap().epoch, mine.epoch, "it is mine already");
     assert!(store.renew(&mine, 600_000).unwrap());
-    assert_eq!(store.leases().unwrap(), [mine.clone()]);
+    assert_eq!(store.leases().unwrap(), std::slice::from_ref(&mine));
     let head = store.load("a").unwrap().unwrap().head;
     assert_eq!(head.epoch, mine.epoch);
     store.free(&mine).unwrap();
@@ -158,7 +158,7 @@ pub(crate) fn a_lease_fences_by_epoch(place: &dyn Place) {
     let stale = change(Some(&head), "a", None);
     assert_eq!(store.append(&[unit(vec![stale])]).unwrap(), [Appended::Fenced]);
     store.free(&mine).unwrap();
-    assert_eq!(store.leases().unwrap(), [yours.clone()]);
+    assert_eq!(store.leases().unwrap(), std::slice::from_ref(&yours));
     assert!(store.renew(&yours, 0).unwrap(), "another's lease is not mine to free");
     assert_eq!(store.leases().unwrap(), [], "expired");
     let next = store.lease("a", "me", 600_000).unwrap().unwrap();

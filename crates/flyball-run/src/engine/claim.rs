@@ -6,7 +6,7 @@
 use super::book::Book;
 use super::leftover;
 use crate::fail::Failure;
-use flyball_journal::{Address, Desk, Lease};
+use flyball_journal::{Address, Desk, HolderIsGone, Lease};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -97,7 +97,7 @@ impl Claim {
 
 /// Tells whether the process that holds a session's lease is known to be gone, by session and holder: it ran on this
 /// machine, and nobody has its lock file open any more.
-pub fn holder_is_gone(journal: &dyn Desk) -> Box<dyn Fn(&str, &str) -> bool> {
+pub fn holder_is_gone(journal: &dyn Desk) -> HolderIsGone {
     let address = std::env::current_dir().ok().and_then(|here| Address::read(&journal.address(), &here).ok());
     Box::new(move |session: &str, holder: &str| {
         let file = address.as_ref().and_then(|address| address.run_folder(session).ok());

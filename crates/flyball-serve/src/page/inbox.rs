@@ -78,7 +78,7 @@ pub(super) async fn show(
             let shown = all.iter().skip(from).take(SHOWN);
             let next = shown
                 .clone()
-                .last()
+                .next_back()
                 .filter(|_| from + SHOWN < all.len())
                 .map(|(at, name)| format!("{at}:{name}"));
             let needs: Vec<Need> = shown.filter_map(|(_, name)| Need::of(office, name).ok()).collect();
