@@ -1,7 +1,7 @@
 //! The invariants: what was acknowledged is there, in order, once, and decided as it always would be.
 
-use crate::kit::{digest, source};
-use flyball::{Decision, Event, Sessions, Verdict};
+use crate::kit::{digest, is_halt, source};
+use flyball::{Event, Sessions};
 use flyball_journal::{Desk, Record, Which};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,11 +102,6 @@ pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
     }
     found.wrong.truncate(MOST);
     found
-}
-
-/// Whether a stored decision is a halt.
-fn is_halt(decision: &str) -> bool {
-    serde_json::from_str::<Decision>(decision).is_ok_and(|decision| decision.decision == Verdict::Halt)
 }
 
 /// A session's events are numbered without a gap, and decided as a straight run in memory decides them.

@@ -1,6 +1,6 @@
 //! What the suites share: dice that can be thrown again, engines, events, and the arguments of a child process.
 
-use flyball::{PolicySource, Preset};
+use flyball::{Decision, PolicySource, Preset, Verdict};
 use flyball_journal::{
     Desk, Incoming, Postgres, PostgresOptions, Probe, Recorder, RecorderOptions, Sqlite, SqliteOptions,
     StoreError, Sync,
@@ -163,6 +163,23 @@ pub(crate) fn line(session: &str, client: &str, number: u64) -> String {
 /// That event, stamped.
 pub(crate) fn event(session: &str, client: &str, number: u64) -> Fallible<Incoming> {
     Incoming::read(line(session, client, number), Some(BEGIN + number * 1000)).map_err(|error| error.what)
+}
+
+/// Whether a later answer to the same event agrees with the first one: it is the same, or the session has been halted
+/// since it allowed the event, and the answer is that halt.
+pub(crate) fn answers_agree(first: &str, later: &str, halted_since: bool) -> bool {
+    let halt_instead = || {
+        let read = |text: &str| serde_json::from_str::<Decision>(text).ok();
+        let (first, later) = (read(first)?, read(later)?);
+        let same_event = (&first.session, first.seq) == (&later.session, later.seq);
+        Some(same_event && first.decision < Verdict::Block && later.decision == Verdict::Halt)
+    };
+    first == later || (halted_since && halt_instead().unwrap_or(false))
+}
+
+/// Whether a decision as JSON is a halt.
+pub(crate) fn is_halt(decision: &str) -> bool {
+    serde_json::from_str::<Decision>(decision).is_ok_and(|decision| decision.decision == Verdict::Halt)
 }
 
 /// A short digest of a decision as JSON.

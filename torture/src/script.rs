@@ -2,7 +2,7 @@
 //! it was told.
 
 use crate::errands::errands;
-use crate::kit::{Fallible, pause};
+use crate::kit::{Fallible, answers_agree, is_halt, pause};
 use flyball::{PolicySource, Preset};
 use flyball_journal::{
     Appended, Cursor, Desk, ErrandState, If, Incoming, Note, Recorder, RecorderOptions, Refusal, Settled,
@@ -94,11 +94,15 @@ impl Told {
             Err(Refusal::Store(_)) => return Ok(false),
         };
         let key = (event.event.session.clone(), id);
-        match self.answers.insert(key, text.clone()) {
-            Some(before) if before != text => {
-                Err(format!("answered otherwise the second time: {before} {text}"))
-            }
-            _ => Ok(true),
+        let Some(before) = self.answers.get(&key).cloned() else {
+            self.answers.insert(key, text);
+            return Ok(true);
+        };
+        let halted = || self.answers.iter().any(|((session, _), told)| *session == key.0 && is_halt(told));
+        if before == text || answers_agree(&before, &text, halted()) {
+            Ok(true)
+        } else {
+            Err(format!("answered otherwise the second time: {before} {text}"))
         }
     }
 
@@ -259,6 +263,7 @@ fn look(told: &mut Told, store: &Arc<dyn Desk>) -> Fallible<()> {
     told.desk.push(format!("{pruned:?}"));
     told.desk.extend(again("verify", || store.verify(&mut |_| ()))?);
     notes(told, store)?;
+    again("leases", || store.leases())?;
     again("engine", || store.engine())?;
     again("now", || store.now())?;
     Ok(())

@@ -27,7 +27,8 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     let folder = target().join("static").join(profile);
     let program = folder.join("flyball");
     let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
-    fs::create_dir_all(&folder).map_err(wrong)?;
+    // A repository of its own, or the hook would be installed in the one around it.
+    fs::create_dir_all(folder.join(".git")).map_err(wrong)?;
     // The old one may be running; a new file takes its place.
     let _ = fs::remove_file(&program);
     fs::copy(target().join(profile).join("flyball"), &program).map_err(wrong)?;

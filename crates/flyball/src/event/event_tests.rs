@@ -202,6 +202,7 @@ fn the_examples_are_all_types_there_are() {
 #[test]
 fn what_asks_is_what_the_contract_says_asks() {
     let asking = [
+        "person.message",
         "assistant.message",
         "turn.started",
         "turn.finished",

@@ -198,7 +198,19 @@ fn stricter_values(policy: &mut Policy, mut wanted: Value) -> (Value, Vec<String
     for path in found.loosening.iter().chain(found.unchanged.iter().filter(says_where)) {
         remove(&mut wanted, path);
     }
+    drop_lone_scopes(&mut wanted);
     (wanted, looser)
+}
+
+/// Removes where a limit holds if the limit itself is not there: alone it changes nothing. Says whether nothing is left.
+fn drop_lone_scopes(tree: &mut Value) -> bool {
+    let Value::Object(map) = tree else { return false };
+    let had_keys = !map.is_empty();
+    map.retain(|_, inner| !drop_lone_scopes(inner));
+    if map.len() == 1 {
+        map.remove("holds_in_loops");
+    }
+    had_keys && map.is_empty()
 }
 
 /// What a newer policy changes: the values that are stricter, as a tree, and the paths that are looser or gone. What
