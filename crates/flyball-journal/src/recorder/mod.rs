@@ -13,6 +13,7 @@ mod inject;
 mod queue;
 mod revive;
 mod seen;
+mod stored_policies;
 
 use crate::error::{StoreError, Trouble};
 use crate::incoming::{Incoming, Parcel};
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stored_policies::StoredPolicies;
 
 /// The generation of the governor's rules. A session that was decided upon under another one is snapshotted at its
 /// next event, because its events can no longer be worked out again to the same state.
@@ -122,6 +124,7 @@ pub struct Recorder {
     crowded: AtomicBool,
     turnout: Turnout,
     leases: Mutex<BTreeMap<String, u64>>,
+    stored_policies: Mutex<StoredPolicies>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -147,6 +150,7 @@ impl Recorder {
             crowded: AtomicBool::new(false),
             turnout: Turnout::default(),
             leases: Mutex::default(),
+            stored_policies: Mutex::default(),
         }
     }
 

@@ -1,14 +1,12 @@
 //! Bringing a session back: the snapshot, and the events after it folded again.
 
 use super::cache::{Cache, Pinned};
+use super::stored_policies::StoredPolicy;
 use super::{PolicyChanges, Recorder, Refusal};
 use crate::error::StoreError;
-use crate::record::{Head, Loaded};
-use flyball::{Event, PolicySource, Session, Sessions, State};
-use serde_json::{Value, json};
-
-/// How many keys of a changed policy an event names.
-const LISTED: usize = 50;
+use crate::record::Loaded;
+use flyball::{Event, Session, Sessions, State};
+use std::sync::Arc;
 
 impl Recorder {
     /// Makes sure that a session is in memory, if there is one.
@@ -40,11 +38,11 @@ impl Recorder {
         let old = if head.policy == self.digest || head.policy.is_empty() {
             None
         } else {
-            Some(self.kept(&head.policy)?)
+            Some(self.stored_policy(&head.policy)?)
         };
         // What an older Flyball decided is not decided anew, but its events are folded as they would be today.
-        let same_rules = old.as_ref().is_none_or(|old| super::digest(&old.to_json()) == head.policy);
-        let source = old.as_ref().unwrap_or(&self.source);
+        let same_rules = old.as_ref().is_none_or(|old| old.digest == head.policy);
+        let source = old.as_ref().map_or(&self.source, |old| &old.source);
         let broken = |error: flyball::Error| {
             StoreError::corrupt(format!("session '{}' cannot be taken up: {}", head.session, error.what))
         };
@@ -88,60 +86,23 @@ impl Recorder {
         match self.options.policy_changes {
             PolicyChanges::Accept => Ok((Session::resume(&self.source, state).map_err(broken)?, None)),
             PolicyChanges::TightenOnly => {
-                let (source, pinned) = self.pin(old, &head)?;
-                Ok((Session::pinned_to(source, state).map_err(broken)?, Some(pinned)))
+                let next = old.succeeded_by(&self.source, &self.digest)?;
+                let session = Session::pinned_to(next.source.clone(), state).map_err(broken)?;
+                Ok((session, Some(next.pin(&head))))
             }
         }
     }
 
-    /// The policy of a session that started under another one than ours: its own, and what ours says more strictly. Ours
-    /// is compared with it once; the outcome is an event of the session.
-    fn pin(&self, old: PolicySource, head: &Head) -> Result<(PolicySource, Pinned), Refusal> {
-        if old.was_compared_with(&self.digest) {
-            let text = old.to_json();
-            let digest = super::digest(&text);
-            let stored = digest == head.policy;
-            return Ok((old, Pinned { digest, text: (!stored).then_some(text), event: None }));
+    /// The policy that is stored under a digest, resolved once for as long as it is in use.
+    fn stored_policy(&self, digest: &str) -> Result<Arc<StoredPolicy>, Refusal> {
+        if let Some(known) = super::lock(&self.stored_policies).get(digest) {
+            return Ok(known);
         }
-        let change = old.tightened_by(&self.source, [&head.policy, &self.digest]).map_err(|errors| {
-            StoreError::corrupt(format!(
-                "the policy of session '{}' cannot be used any more: {errors}",
-                head.session
-            ))
-        })?;
-        let text = change.source.to_json();
-        let tightened = leaves(&change.tightened);
-        let changes = !tightened.is_empty() || !change.waiting.is_empty();
-        let waiting: Vec<&String> = change.waiting.iter().take(LISTED).collect();
-        let event = changes.then(|| {
-            json!({"type": "policy.changed", "session": head.session, "tightened": tightened, "waiting": waiting})
-        });
-        Ok((change.source, Pinned { digest: super::digest(&text), text: Some(text), event }))
-    }
-
-    fn kept(&self, digest: &str) -> Result<PolicySource, Refusal> {
         let text = self.journal.policy(digest)?.ok_or_else(|| {
             StoreError::corrupt(format!("the policy {digest} that a session was decided under is not there"))
         })?;
-        Ok(PolicySource::from_json(&text)?)
+        let read = Arc::new(StoredPolicy::read(digest, &text)?);
+        super::lock(&self.stored_policies).insert(&read);
+        Ok(read)
     }
-}
-
-/// The dotted paths of the values of a tree, as far as they are listed.
-fn leaves(tree: &Value) -> Vec<String> {
-    fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Object(map) => {
-                for (key, inner) in map {
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    walk(inner, &path, found);
-                }
-            }
-            _ => found.push(path.to_owned()),
-        }
-    }
-    let mut found = Vec::new();
-    walk(tree, "", &mut found);
-    found.truncate(LISTED);
-    found
 }
