@@ -405,6 +405,15 @@ impl Sessions {
         }
     }
 
+    /// Whether an event that was refused before is judged anew now: it asks for an act, and a person has approved or
+    /// released something in its session since.
+    #[must_use]
+    pub fn is_judged_anew(&self, event: &Event, known: &Decision) -> bool {
+        self.all
+            .get(&event.session)
+            .is_some_and(|session| lifecycle::is_judged_anew(&session.state, event, known))
+    }
+
     /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.
     fn above(&self, name: &str, first: Option<&str>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
