@@ -3,6 +3,7 @@
 use crate::decision::Decision;
 use crate::error::{Code, Error};
 use crate::event::{Event, Kind, Usage, canonical_json};
+use crate::fingerprint::Fingerprint;
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::lifecycle;
@@ -412,6 +413,15 @@ impl Sessions {
         self.all
             .get(&event.session)
             .is_some_and(|session| lifecycle::is_judged_anew(&session.state, event, known))
+    }
+
+    /// The number of the refusal that an event got before, if the session remembers it and judges the event anew.
+    #[must_use]
+    pub fn refused_before(&self, event: &Event) -> Option<u64> {
+        let state = &self.all.get(&event.session)?.state;
+        let id = event.id.as_ref()?;
+        let known = state.answers.find(Fingerprint::of_text(&id.id), id.body, &event.session).ok()??;
+        lifecycle::is_judged_anew(state, event, &known).then_some(known.seq)
     }
 
     /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.

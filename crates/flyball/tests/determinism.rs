@@ -265,7 +265,7 @@ fn largest_policy() -> Value {
 
 /// A plan of as many bytes as are kept, and of half as many steps as there may be.
 fn plan(n: u64, requester: &str) -> Value {
-    let step = |k: u64| json!({"tool": "tool", "args": n * 1_000 + k});
+    let step = |k: u64| json!({"tool": "t", "args": n * 1_000 + k});
     let plan: Vec<Value> = (0..flyball::limits::PLAN_STEPS as u64 / 2).map(step).collect();
     let bytes = json!(plan).to_string().len();
     assert!(bytes <= flyball::limits::PLAN_BYTES, "{bytes}");
