@@ -48,6 +48,7 @@ fn three_attempts_may_run_and_the_fourth_request_opens_the_breaker() {
     let refused = soni.may("correction");
     assert_eq!((refused.decision, refused.retry_after_ms), (Verdict::Block, Some(60_000)));
     assert_eq!(refused.trips[0].message, "Max retries for correction exceeded");
+    assert_eq!(refused.trips[0].scope["breaker"], "opened");
     assert_eq!(refused.effects[0].fields["text"], "I'm having trouble processing this. Let's start over.");
     // The counter is cleared, the breaker is open, and the time that is left is told.
     soni.at += 10_000;

@@ -162,7 +162,7 @@ pub(crate) const DESTRUCTIVE: [&str; 2] = ["--set", "tools.delete.effect=destruc
 fn a_tool_that_needs_a_yes_asks_the_clients_person() {
     run(async {
         for (person, wanted) in
-            [(Some(true), "deleted"), (Some(false), "did not say yes"), (None, "did not say yes")]
+            [(Some(true), "deleted"), (Some(false), "did not approve"), (None, "did not approve")]
         {
             let folder = folder(&format!("asked-{person:?}"));
             let client = connect(Person(person), guarded(&folder, &DESTRUCTIVE)).await;

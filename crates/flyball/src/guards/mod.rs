@@ -30,6 +30,7 @@ pub use budget::{Ancestor, Family};
 pub use approval::APPROVED_BY;
 pub(crate) use budget_line::Tripped;
 pub(crate) use confirmation::nothing_pending;
+pub(crate) use retry::{BREAKER, OPENED};
 pub(crate) use trip::{Draft, Trips};
 
 use crate::event::Event;

@@ -29,6 +29,10 @@ use serde_json::Value;
 
 /// The field of an `operation.failed` by which its sender says that it tells the person itself.
 const QUIET: &str = "quiet";
+/// What the scope of a trip says about the breaker of an operation that was requested: `half_open`, `open`, or `opened`
+/// by this very request.
+pub(crate) const BREAKER: &str = "breaker";
+pub(crate) const OPENED: &str = "opened";
 /// How much of an operation's name and key is kept for reports, in bytes.
 const NAME_KEPT: usize = 32;
 
@@ -208,13 +212,13 @@ impl Retry {
         };
         let draft = match entry.admits(values, limit, cx.now) {
             Admission::Closed => return,
-            Admission::Probe => probe(draft, shown, limit),
-            Admission::Open { wait_ms } => still_open(draft, shown, limit, wait_ms),
+            Admission::Probe => probe(draft, shown, limit).scope(BREAKER, "half_open"),
+            Admission::Open { wait_ms } => still_open(draft, shown, limit, wait_ms).scope(BREAKER, "open"),
             Admission::Opens { wait_ms } => {
                 if limits.mode >= Mode::Block {
                     say(cx, operation, true, trips);
                 }
-                let draft = exhausted(draft, operation, shown, limit).retry_after(wait_ms);
+                let draft = exhausted(draft, operation, shown, limit).retry_after(wait_ms).scope(BREAKER, OPENED);
                 let opened = u64::from(entry.trips) + 1;
                 if values.trips.is_some_and(|most| opened >= most) { draft.escalates() } else { draft }
             }
