@@ -95,7 +95,8 @@ fn an_approval_covers_each_step_of_its_plan_once() {
     assert_eq!(reason(&chat.delete("t1")), "approval_required", "not before the answer");
     let yes = chat.answer("yes");
     let approved = effect(&yes, "plan.approved").unwrap();
-    let plan = json!([{"tool": "delete_task", "args": {"id": "t1"}}, {"tool": "delete_task", "args": {"id": "t2"}}]);
+    let plan =
+        json!([{"tool": "delete_task", "args": {"id": "t1"}}, {"tool": "delete_task", "args": {"id": "t2"}}]);
     assert_eq!(approved.fields["plan"], plan);
     assert_eq!(chat.delete("t3").decision, Verdict::Block, "another call is not covered");
     // Order of the steps and of the keys does not matter; the arguments do.
@@ -211,7 +212,9 @@ fn a_late_question_is_asked_again_by_the_next_call() {
 
 #[test]
 fn a_call_that_another_guard_refuses_uses_no_approval() {
-    let mut chat = Chat::under(&format!("{POLICY}\nrules: [{{name: no-t1, when: \"event.type == 'tool.requested' && session.messages == 0\", decision: block, message: wait}}]"));
+    let mut chat = Chat::under(&format!(
+        "{POLICY}\nrules: [{{name: no-t1, when: \"event.type == 'tool.requested' && session.messages == 0\", decision: block, message: wait}}]"
+    ));
     chat.ask(&["t1"]);
     chat.answer("yes");
     let refused = chat.delete("t1");
@@ -248,7 +251,8 @@ fn modes_and_version_1_of_the_rules() {
 fn a_plan_of_many_steps_is_covered_whole_and_a_large_one_is_named_by_its_event() {
     let ids: Vec<String> = (0..flyball::limits::PLAN_STEPS).map(|n| format!("t{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let mut chat = Chat::under(&format!("{POLICY}\nguards: {{repetition: off, cycle: off, recurrence: off}}"));
+    let mut chat =
+        Chat::under(&format!("{POLICY}\nguards: {{repetition: off, cycle: off, recurrence: off}}"));
     let asked = chat.ask(&ids);
     let yes = chat.answer("yes");
     let fields = &effect(&yes, "plan.approved").unwrap().fields;

@@ -55,7 +55,10 @@ fn three_attempts_may_run_and_the_fourth_request_opens_the_breaker() {
     let report = soni.report();
     assert_eq!(report.counters, [].into());
     let breaker = &report.breakers[0];
-    assert_eq!((breaker.state, breaker.trips, breaker.cooldown_left_ms), (BreakerState::Open, 1, Some(50_000)));
+    assert_eq!(
+        (breaker.state, breaker.trips, breaker.cooldown_left_ms),
+        (BreakerState::Open, 1, Some(50_000))
+    );
     let open = soni.may("correction");
     assert_eq!((open.decision, open.retry_after_ms), (Verdict::Block, Some(50_000)));
     assert_eq!(open.effects, [], "the person was told once");
@@ -98,20 +101,25 @@ fn who_only_reports_failures_is_stopped_by_the_one_after_the_limit() {
 #[test]
 fn counters_have_their_original_names() {
     let mut client = Client::new("preset: agent");
-    for operation in ["confirmation", "correction", "modification", "collect_next_slot", "validation", "ship_it"] {
+    for operation in
+        ["confirmation", "correction", "modification", "collect_next_slot", "validation", "ship_it"]
+    {
         client.failed(operation);
     }
     client.send("operation.failed", json!({"operation": "correction", "key": "seats"}));
     let names: Vec<String> = client.report().counters.into_keys().collect();
-    assert_eq!(names, [
-        "_collect_next_slot_retries",
-        "_confirmation_attempts",
-        "_correction_retries",
-        "_correction_retries:seats",
-        "_modification_retries",
-        "_ship_it_retries",
-        "_validation_attempts",
-    ]);
+    assert_eq!(
+        names,
+        [
+            "_collect_next_slot_retries",
+            "_confirmation_attempts",
+            "_correction_retries",
+            "_correction_retries:seats",
+            "_modification_retries",
+            "_ship_it_retries",
+            "_validation_attempts",
+        ]
+    );
     let shown = serde_json::to_value(client.report()).unwrap();
     let breaker = json!({"operation": "correction", "key": "seats", "counter": "_correction_retries", "attempts": 1,
         "limit": 3, "state": "closed", "trips": 0, "cooldown_left_ms": null});
@@ -121,7 +129,10 @@ fn counters_have_their_original_names() {
 #[test]
 fn unclear_answers_to_a_plan_are_counted_under_the_same_name() {
     let mut client = Client::new("preset: agent");
-    client.send("confirmation.requested", json!({"plan": [{"tool": "book", "args": {}}], "question": "Book it?"}));
+    client.send(
+        "confirmation.requested",
+        json!({"plan": [{"tool": "book", "args": {}}], "question": "Book it?"}),
+    );
     for (value, told) in [(Value::Null, 1), (json!("hm"), 2), (Value::Null, 3)] {
         let unclear = client.send("confirmation.answered", json!({ "value": value }));
         assert_eq!(unclear.trips[0].message, format!("the answer was not understood (attempt {told}/3)"));

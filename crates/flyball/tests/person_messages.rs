@@ -129,7 +129,9 @@ fn the_value_of_an_answer_may_be_a_boolean_or_null() {
     bot.plan();
     let answered = bot.send(json!({"type": "confirmation.answered", "text": "yes", "value": null}));
     assert_eq!(answered.effects[0].effect, "plan.approved");
-    for wrong in [json!({"type": "confirmation.answered"}), json!({"type": "confirmation.answered", "value": 1})] {
+    for wrong in
+        [json!({"type": "confirmation.answered"}), json!({"type": "confirmation.answered", "value": 1})]
+    {
         assert!(Event::from_json(&wrong.to_string()).is_err(), "{wrong}");
     }
 }

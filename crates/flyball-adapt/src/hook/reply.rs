@@ -130,7 +130,10 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
 }
 
 fn before(call: &Call, outcome: &Outcome<'_>, verdict: Verdict, told: String) -> Reply {
-    if call.host.can_ask() && outcome.held.is_none() && outcome.decisions.last().is_some_and(Decision::lacks_approval) {
+    if call.host.can_ask()
+        && outcome.held.is_none()
+        && outcome.decisions.last().is_some_and(Decision::lacks_approval)
+    {
         return ask(&format!("here or with `{}`", approve_command(call, outcome)), String::new());
     }
     if verdict == Verdict::Block || (outcome.held.is_some() && !call.is_question()) {

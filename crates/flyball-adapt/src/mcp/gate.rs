@@ -223,8 +223,7 @@ impl Gate {
         if yes {
             return self.decide(&id, &call, &line, Some(CLIENT));
         }
-        let denied =
-            json!({"type": "tool.denied", "by": "human", "tool": call.name, "args": call.arguments});
+        let denied = json!({"type": "tool.denied", "by": "human", "tool": call.name, "args": call.arguments});
         if let Err(trouble) = self.submit(denied) {
             self.complain(&trouble);
         }

@@ -52,7 +52,9 @@ fn settled(word: &Word<'_>, decision: &Decision) -> Vec<String> {
     } else if decision.decision == Verdict::Block {
         let requester = word.plan.as_ref().and_then(|plan| plan.requester.as_deref());
         let Some(requester) = requester.filter(|requester| *requester != word.by) else {
-            return vec!["Not taken: another plan has taken its place. Look at it before you answer.".to_owned()];
+            return vec![
+                "Not taken: another plan has taken its place. Look at it before you answer.".to_owned(),
+            ];
         };
         return vec![
             format!(

@@ -78,7 +78,11 @@ impl Recorder {
                 continue;
             }
             let answer = cache.sessions.current_answer(event, known);
-            return Ok(Answered::Before(if in_batch { Folded::Again(answer) } else { Folded::Known(answer) }));
+            return Ok(Answered::Before(if in_batch {
+                Folded::Again(answer)
+            } else {
+                Folded::Known(answer)
+            }));
         }
         if let Some(seq) = cache.sessions.refused_before(event) {
             stored = format!("{}{AGAIN}{seq}", id.id);

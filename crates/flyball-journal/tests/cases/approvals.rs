@@ -52,9 +52,7 @@ pub(crate) fn a_blocked_call_is_judged_anew_once_it_is_approved(place: &dyn Plac
         let blocked = send(&governed(place), delete(&id, &file));
         assert_eq!(blocked.decision, Verdict::Block, "{distance}");
         let recorder = governed(place);
-        let busy = |what: &str, n: u64| {
-            json!({"type": "tool.requested", "id": format!("{what}{round}-{n}"), "tool": "ls", "args": {"n": n, "what": what}})
-        };
+        let busy = |what: &str, n: u64| json!({"type": "tool.requested", "id": format!("{what}{round}-{n}"), "tool": "ls", "args": {"n": n, "what": what}});
         (0..distance).for_each(|n| drop(send(&recorder, busy("before", n))));
         assert_eq!(send(&recorder, delete(&id, &file)), blocked, "{distance}: nothing has changed yet");
         send(&recorder, json!({"type": "confirmation.answered", "value": "yes"}));
@@ -67,7 +65,11 @@ pub(crate) fn a_blocked_call_is_judged_anew_once_it_is_approved(place: &dyn Plac
         for recorder in [&recorder, &governed(place)] {
             assert_eq!(send(recorder, delete(&id, &file)), allowed, "{distance}");
         }
-        assert_eq!(send(&recorder, delete(&format!("new{round}"), &file)).decision, Verdict::Block, "{distance}");
+        assert_eq!(
+            send(&recorder, delete(&format!("new{round}"), &file)).decision,
+            Verdict::Block,
+            "{distance}"
+        );
         send(&recorder, json!({"type": "confirmation.answered", "value": "no"}));
         send(&recorder, json!({"type": "user.message", "text": "go on with the next one"}));
     }

@@ -96,7 +96,10 @@ fn typed(name: &str, mut own: Map<String, Value>) -> Result<Kind, Error> {
         return Err(wrong("plan", "a list of at most 256 steps"));
     }
     if let Kind::ConfirmationAnswered { text: None, value: None, .. } = &kind {
-        return Err(missing("text", "give the answer as `text`, or as `value`: yes, no, cancel, change, true, false or null"));
+        return Err(missing(
+            "text",
+            "give the answer as `text`, or as `value`: yes, no, cancel, change, true, false or null",
+        ));
     }
     Ok(kind)
 }

@@ -15,7 +15,9 @@ use crate::event::{Kind, PlanStep, canonical_json, identity};
 use crate::fingerprint::Fingerprint;
 use crate::ledger::CallFacts;
 use crate::limits::{PLAN_ASKERS, PLAN_BYTES, PLAN_STEPS};
-use crate::policy::Effect;
+use crate::policy::{Effect, Policy};
+use crate::rules_version::RulesVersion;
+use crate::state::State;
 use crate::window::cut;
 use serde_json::{Value, json};
 
@@ -49,6 +51,12 @@ fn was_approved_by_host(cx: &Cx<'_>) -> bool {
     cx.event.extra.get(APPROVED_BY).is_some_and(Value::is_string)
 }
 
+/// Takes the approval that covers a step out of those that are left; says whether there was one.
+fn take_covering(left: &mut Vec<Fingerprint>, step: &PlanStep) -> bool {
+    let call = identity(&step.tool, &step.args).call;
+    left.iter().position(|known| *known == call).map(|at| left.swap_remove(at)).is_some()
+}
+
 impl Confirmation {
     /// Approvals that were not used yet.
     pub(crate) fn unused(&self, now: u64) -> &[Fingerprint] {
@@ -63,11 +71,7 @@ impl Confirmation {
     /// Whether unused approvals cover each step of a plan.
     pub(super) fn covers_plan(&self, cx: &Cx<'_>, plan: &[PlanStep]) -> bool {
         let mut left = self.unused(cx.now).to_vec();
-        let mut is_covered = |step: &PlanStep| {
-            let call = identity(&step.tool, &step.args).call;
-            left.iter().position(|known| *known == call).map(|at| left.swap_remove(at)).is_some()
-        };
-        !plan.is_empty() && plan.iter().all(&mut is_covered)
+        !plan.is_empty() && plan.iter().all(|step| take_covering(&mut left, step))
     }
 
     /// Approves each step of the plan, once.
@@ -109,7 +113,7 @@ impl Confirmation {
     /// Whether an answer takes back what was approved and not used.
     pub(super) fn can_revoke(&self, cx: &Cx<'_>, answer: Answer) -> bool {
         let refuses = matches!(answer, Answer::No | Answer::Cancel);
-        cx.rules > crate::rules_version::RulesVersion::V1 && refuses && !self.unused(cx.now).is_empty()
+        cx.rules > RulesVersion::V1 && refuses && !self.unused(cx.now).is_empty()
     }
 
     /// Takes back every approval that was not used.
@@ -218,7 +222,9 @@ impl Confirmation {
             Standing::Behind => {
                 "Another plan is awaiting approval. Ask for this call when that plan is answered."
             }
-            Standing::Refused => "A person was asked and did not approve it. Do not repeat it unless they ask for it.",
+            Standing::Refused => {
+                "A person was asked and did not approve it. Do not repeat it unless they ask for it."
+            }
         };
         let feedback = format!(
             "Approval required: '{tool}' is declared destructive. Ask a person: \"May '{tool}' run with exactly these \
@@ -269,6 +275,21 @@ impl Confirmation {
         self.open(cx, plan, same);
         self.from_calls = true;
         self.question = cut(&question(cx, plan), super::confirmation::QUESTION_BYTES).to_owned();
+    }
+}
+
+impl State {
+    /// The places of those calls that the policy declares destructive and no unused approval covers, at a time in
+    /// milliseconds since 1970. Nothing is used up. Version 1 of the rules requires no approvals.
+    #[must_use]
+    pub fn unapproved(&self, policy: &Policy, calls: &[PlanStep], now: u64) -> Vec<usize> {
+        if self.rules_version() == RulesVersion::V1 || !policy.guards.confirmation.mode.is_on() {
+            return Vec::new();
+        }
+        let mut left = self.watch.confirmation.unused(now.max(self.now)).to_vec();
+        let needed = |step: &PlanStep| policy.effect_of(&step.tool) == Some(Effect::Destructive);
+        let mut lacks = |step: &PlanStep| needed(step) && !take_covering(&mut left, step);
+        calls.iter().enumerate().filter(|(_, step)| lacks(step)).map(|(at, _)| at).collect()
     }
 }
 

@@ -162,7 +162,8 @@ impl Confirmation {
             self.running.clear();
         }
         if cx.rules > RulesVersion::V1 {
-            self.plan = serde_json::to_string(plan).ok().filter(|text| text.len() <= PLAN_BYTES).unwrap_or_default();
+            self.plan =
+                serde_json::to_string(plan).ok().filter(|text| text.len() <= PLAN_BYTES).unwrap_or_default();
             self.from_calls = false;
             self.asked_by(cx.seq);
             self.make_room();
@@ -174,7 +175,9 @@ impl Confirmation {
         if cx.rules > RulesVersion::V1 {
             return self.covers_plan(cx, plan);
         }
-        matches!(self.phase, Phase::Approved | Phase::Executing) && self.digest == digest && !digest.is_empty()
+        matches!(self.phase, Phase::Approved | Phase::Executing)
+            && self.digest == digest
+            && !digest.is_empty()
     }
 
     /// Whether an answer is about the plan that waits. One that names another plan is refused, and this one waits on.

@@ -26,8 +26,8 @@ mod trip;
 mod validation;
 mod visits;
 
-pub use budget::{Ancestor, Family};
 pub use approval::APPROVED_BY;
+pub use budget::{Ancestor, Family};
 pub(crate) use budget_line::Tripped;
 pub(crate) use confirmation::nothing_pending;
 pub(crate) use retry::{BREAKER, OPENED};

@@ -16,11 +16,11 @@
 use super::{Cx, Draft, Guard, Trips};
 use crate::confirm::{Text, Texts, language_for};
 use crate::decision::{HaltReason, Severity};
-use crate::report::{BreakerReport, BreakerState};
 use crate::event::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::OPERATIONS;
 use crate::policy::{Backoff, Mode, Policy, RetryLimits};
+use crate::report::{BreakerReport, BreakerState};
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
 use crate::window::{Keyed, cut};
@@ -68,8 +68,12 @@ enum Admission {
     Closed,
     Probe,
     /// All attempts are used up: the breaker opens.
-    Opens { wait_ms: u64 },
-    Open { wait_ms: u64 },
+    Opens {
+        wait_ms: u64,
+    },
+    Open {
+        wait_ms: u64,
+    },
 }
 
 /// All operations of a session.
@@ -218,7 +222,8 @@ impl Retry {
                 if limits.mode >= Mode::Block {
                     say(cx, operation, true, trips);
                 }
-                let draft = exhausted(draft, operation, shown, limit).retry_after(wait_ms).scope(BREAKER, OPENED);
+                let draft =
+                    exhausted(draft, operation, shown, limit).retry_after(wait_ms).scope(BREAKER, OPENED);
                 let opened = u64::from(entry.trips) + 1;
                 if values.trips.is_some_and(|most| opened >= most) { draft.escalates() } else { draft }
             }
@@ -367,8 +372,13 @@ impl Guard for Retry {
         let (known, rest): (Layout1, &[u8]) = read_layout(layout, 1, bytes)?;
         let mut operations = Keyed::default();
         for (key, (attempts, breaker, trips, first)) in known.pairs() {
-            *operations.entry(key) =
-                Operation { attempts: *attempts, breaker: *breaker, trips: *trips, first: *first, ..Operation::default() };
+            *operations.entry(key) = Operation {
+                attempts: *attempts,
+                breaker: *breaker,
+                trips: *trips,
+                first: *first,
+                ..Operation::default()
+            };
         }
         Ok((Retry { operations }, rest))
     }

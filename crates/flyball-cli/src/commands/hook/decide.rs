@@ -219,14 +219,17 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     let destructive =
         call.tool.as_ref().is_some_and(|tool| policy.effect_of(&tool.name) == Some(Effect::Destructive));
     let approvals = destructive && requires_approvals(&call.session, recorder)?;
-    let beforehand = match call.moment {
-        Moment::BeforeTool if destructive && !approvals && !call.host.can_ask() => plan(&call),
-        Moment::AfterTool if approvals && call.host.can_ask() => approved_in_dialog(&mut call, recorder)?,
-        _ => None,
-    };
-    let at = call.events.len().saturating_sub(1);
-    call.events.splice(at..at, beforehand);
-    let decisions = submit(&call.events, call.moment, recorder)?;
+    if destructive && !approvals && call.moment == Moment::BeforeTool && !call.host.can_ask() {
+        let plan = plan(&call);
+        let at = call.events.len().saturating_sub(1);
+        call.events.splice(at..at, plan);
+    }
+    let mut decisions = Vec::new();
+    if approvals && call.moment == Moment::AfterTool && call.host.can_ask() {
+        let approved: Vec<Value> = approved_in_dialog(&mut call, recorder)?.into_iter().collect();
+        decisions.extend(submit(&approved, Moment::Fact, recorder)?);
+    }
+    decisions.extend(submit(&call.events, call.moment, recorder)?);
     let state = match decisions.last() {
         Some(decision) if decision.state != Status::Ended => decision.state,
         _ => status(&call.session, recorder)?,

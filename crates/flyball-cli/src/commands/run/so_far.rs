@@ -186,7 +186,8 @@ impl Lane {
             _ => {}
         }
         let says = past.decision.effects.iter().filter(|effect| effect.effect == "say");
-        self.to_person.extend(says.filter_map(|effect| Some(effect.fields.get("text")?.as_str()?.to_owned())));
+        self.to_person
+            .extend(says.filter_map(|effect| Some(effect.fields.get("text")?.as_str()?.to_owned())));
     }
 
     fn take(&mut self, event: &Event, accepted: bool) {
