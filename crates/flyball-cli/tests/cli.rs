@@ -6,6 +6,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "cli/approvals.rs"]
+mod approvals;
 #[path = "cli/backup.rs"]
 mod backup;
 #[path = "cli/bad_input.rs"]

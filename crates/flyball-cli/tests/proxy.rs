@@ -8,6 +8,8 @@
 
 #[path = "proxy/agents.rs"]
 mod agents;
+#[path = "proxy/approvals.rs"]
+mod approvals;
 #[path = "proxy/bytes.rs"]
 mod bytes;
 #[path = "proxy/kit.rs"]

@@ -10,6 +10,8 @@
 
 #[path = "serve/api.rs"]
 mod api;
+#[path = "serve/approvals.rs"]
+mod approvals;
 #[path = "serve/asking.rs"]
 mod asking;
 #[path = "serve/attacks.rs"]

@@ -8,8 +8,15 @@ use flyball::{Code, Denier, Error, Event, Kind, Origin};
 use serde_json::{Map, Value, json};
 
 /// Names under which claims and their senders are stored. A sender may not use them.
-const RESERVED: [&str; 6] =
-    ["claimed_at", "claimed_by", "claimed_idle", "claimed_origin", "claimed_suspended_ms", "relayed_by"];
+const RESERVED: [&str; 7] = [
+    flyball::APPROVED_BY,
+    "claimed_at",
+    "claimed_by",
+    "claimed_idle",
+    "claimed_origin",
+    "claimed_suspended_ms",
+    "relayed_by",
+];
 
 /// How far the sender of an event is believed.
 ///

@@ -134,9 +134,7 @@ async fn perform(
         Act::Stop => json!({"type": "human.stopped"}),
         Act::Say { text } => {
             if flyball::is_blank(&text) {
-                let what = "the message is empty, and an empty message answers nothing";
-                let advice = "write what the session should do";
-                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "empty_answer", what, advice));
+                return Err(empty_message());
             }
             json!({"type": "user.message", "text": text})
         }
@@ -161,6 +159,8 @@ pub(crate) async fn hear(
     principal: &Principal,
     incoming: Incoming,
 ) -> Result<Decision, Problem> {
+    // Words may be a yes, and a yes in a browser needs a fresh proof.
+    check_proof(principal)?;
     let session = incoming.event.session.clone();
     let entry = Entry::by(principal).doing("message").inside(&session, None);
     let open = audit::begin(office, entry).await?;
@@ -206,8 +206,7 @@ fn bound(office: &Office, principal: &Principal, incoming: &Incoming) -> Result<
                 fields.insert("digest".to_owned(), json!(sent.unwrap_or_else(|| NO_PLAN.to_owned())));
                 return Ok((event, false));
             };
-            if understand(text) == Answer::Yes && asked_by(office, session, waiting.asked)? == principal.name
-            {
+            if understand(text) == Answer::Yes && was_asked_by(office, session, &waiting, &principal.name)? {
                 return Err(own_request());
             }
             sent.unwrap_or_else(|| waiting.digest.to_owned())
@@ -226,13 +225,29 @@ fn stored_digest(office: &Office, incoming: &Incoming) -> Result<Option<String>,
     Ok(event.and_then(|event| event.get("digest")?.as_str().map(str::to_owned)))
 }
 
-/// The key that asked for a plan; nothing if a plan was asked for without one.
-fn asked_by(office: &Office, session: &str, seq: u64) -> Result<String, Problem> {
-    let asked = office.desk().records(session, seq, seq)?.pop();
-    let Some(asked) = asked.and_then(|record| serde_json::from_str::<Value>(&record.text).ok()) else {
-        return Err(request_lost());
-    };
-    Ok(asked.get("principal").and_then(Value::as_str).unwrap_or_default().to_owned())
+/// Whether a key asked for a plan or for a step of it.
+fn was_asked_by(
+    office: &Office,
+    session: &str,
+    waiting: &flyball::Waiting<'_>,
+    key: &str,
+) -> Result<bool, Problem> {
+    let mut found = false;
+    for seq in waiting.askers {
+        let asked = office.desk().records(session, *seq, *seq)?.pop();
+        let Some(asked) = asked.and_then(|record| serde_json::from_str::<Value>(&record.text).ok()) else {
+            return Err(request_lost());
+        };
+        found |= asked.get("principal").and_then(Value::as_str) == Some(key);
+    }
+    Ok(found)
+}
+
+/// The refusal of a message without a visible character.
+pub(crate) fn empty_message() -> Problem {
+    let what = "the message is empty, and an empty message answers nothing";
+    let advice = "write what the session should do";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "empty_answer", what, advice)
 }
 
 fn request_lost() -> Problem {
@@ -275,7 +290,7 @@ fn waiting(office: &Office, session: &str, by: &str) -> Result<(Bound, Option<u6
         let what = "no plan waits for an answer in this session";
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_waits", what, "look at the session again"));
     };
-    if asked_by(office, session, waiting.asked)? == by {
+    if was_asked_by(office, session, &waiting, by)? {
         return Err(own_request());
     }
     let policy = office.desk().load(session)?.map(|loaded| loaded.head.policy).unwrap_or_default();

@@ -250,6 +250,15 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Whether an act was blocked for lack of an approval, and for nothing else.
+    #[must_use]
+    pub fn lacks_approval(&self) -> bool {
+        let mut blocking = self.trips.iter().filter(|trip| trip.severity >= Severity::Block).peekable();
+        self.decision == Verdict::Block
+            && blocking.peek().is_some()
+            && blocking.all(|trip| trip.reason == "approval_required")
+    }
+
     /// The decision as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -26,10 +26,11 @@ const CLOCK_STEP_MS: u64 = 5_000;
 /// was.
 pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) -> Result<Decision, Error> {
     let reading = person::reading(policy, state, event);
-    let event = reading.as_ref().map_or(event, |(read, _)| read);
+    let event = reading.as_ref().map_or(event, |reading| &reading.event);
     let key = answer_key(event);
     if let Some((key, body)) = key
         && let Some(known) = state.answers.find(key, body, &event.session)?
+        && !lifecycle::is_judged_anew(state, event, &known)
     {
         return Ok(lifecycle::current_answer(state, event, family, known));
     }
@@ -53,14 +54,17 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
             event.kind.is_act()
         }
         None => {
-            if let Some((_, name)) = &reading {
-                trips.effect(person::EFFECT, "as", *name);
+            if let Some(reading) = &reading {
+                reading.tell(policy, &mut trips);
             }
             judge(policy, state, event, &facts, family, &mut trips)
         }
     };
     if state.rules > RulesVersion::V1 {
-        person::note(state, event, refused);
+        if let Some(reading) = &reading {
+            reading.tell_next(state, &mut trips);
+        }
+        person::note(state, event, refused, &trips);
     }
     let is_release = matches!(event.kind, Kind::HumanReleased { .. });
     if was_halted && state.is_halted() && !event.kind.asks() && !is_release {
@@ -93,7 +97,7 @@ fn judge(
         state.watch.fresh();
     }
     let counters = (!policy.rules.is_empty()).then(|| state.counters_at(event.node.as_deref()));
-    let State { watch, flow, credits, releases, .. } = state;
+    let State { watch, flow, credits, releases, person, .. } = state;
     let cx = Cx {
         policy,
         limits: limits_for(policy, event, facts),
@@ -111,7 +115,7 @@ fn judge(
     };
     if event.kind.is_act() {
         watch.ask(&cx, trips);
-        verdict::settle(policy, credits, releases, trips);
+        verdict::settle(policy, credits, releases, person, trips);
         if trips.verdict() >= Verdict::Block {
             watch.refused(&cx, trips);
             return true;
@@ -119,7 +123,7 @@ fn judge(
         watch.tell(&cx, trips);
     } else {
         watch.tell(&cx, trips);
-        verdict::settle(policy, credits, releases, trips);
+        verdict::settle(policy, credits, releases, person, trips);
     }
     flow.apply(event);
     if facts.result.as_ref().is_some_and(|result| result.failed && !result.ignored) {

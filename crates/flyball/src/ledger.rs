@@ -161,10 +161,15 @@ impl Ledger {
         let Kind::ToolRequested { call, .. } = &event.kind else { return };
         self.join_round(event.round, facts.call);
         self.retried = false;
+        let key = call_key(call.as_deref());
+        if self.rules > RulesVersion::V1 && call.is_some() {
+            // The same call once more, after it was refused: the refusal is over.
+            self.open.retain(|open| !(open.refused && open.key == key));
+        }
         if self.open.len() >= OPEN_CALLS {
             self.open.pop_front();
         }
-        self.open.push_back(OpenCall { key: call_key(call.as_deref()), facts: facts.clone(), refused });
+        self.open.push_back(OpenCall { key, facts: facts.clone(), refused });
     }
 
     /// The fingerprint of the open call with this id.

@@ -59,10 +59,12 @@ pub use event::{
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{Ancestor, Family, GUARDS};
+pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
-pub use report::{GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting};
+pub use report::{
+    BreakerReport, BreakerState, GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting,
+};
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;

@@ -13,6 +13,8 @@ use crate::verdict;
 use crate::window::cut;
 use serde_json::Value;
 
+/// How the author of a release begins that the policy makes by itself, for example on a stall.
+const POLICY_RELEASES: &str = "policy:";
 /// The name under which a release lifts a person's stop.
 pub(crate) const STOP_GUARD: &str = "human";
 
@@ -114,6 +116,15 @@ pub(crate) fn standing(state: &State, event: &Event, family: &Family) -> Option<
     )
 }
 
+/// Whether an act that was refused is judged anew when it is sent again: a person has approved or released something
+/// since. A refusal is no act, so nothing happens twice by that; what was permitted stays answered as it was.
+pub(crate) fn is_judged_anew(state: &State, event: &Event, known: &Decision) -> bool {
+    state.rules > RulesVersion::V1
+        && event.kind.is_act()
+        && known.decision >= Verdict::Block
+        && known.seq < state.person.lifted
+}
+
 /// What a redelivered event is answered with: the same as before, unless that was a permission and the session has been
 /// halted or stopped since.
 pub(crate) fn current_answer(state: &State, event: &Event, family: &Family, known: Decision) -> Decision {
@@ -173,7 +184,8 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
             if state.rules > RulesVersion::V1 && named == Some(STOP_GUARD) {
                 lift_stops(state, by.as_deref(), why.as_deref(), trips);
             } else {
-                release(policy, state, named, *mode, *n, trips);
+                let by_policy = by.as_deref().is_some_and(|by| by.starts_with(POLICY_RELEASES));
+                release(policy, state, named, (*mode, *n, by_policy), trips);
                 still_stopped(state, trips);
             }
         }
@@ -227,8 +239,7 @@ fn release(
     policy: &Policy,
     state: &mut State,
     named: Option<&str>,
-    mode: ReleaseMode,
-    n: Option<u64>,
+    (mode, n, by_policy): (ReleaseMode, Option<u64>, bool),
     trips: &mut Trips,
 ) {
     let latched = state.halted.as_ref().or(state.blocked.as_ref());
@@ -259,6 +270,7 @@ fn release(
         (ReleaseMode::Grant, None) if guard == "confirmation" => state.watch.reset(Some(&guard)),
         (ReleaseMode::Grant, None) => {
             state.credits.insert(guard.clone(), n);
+            state.person.granted(&guard, by_policy && state.rules > RulesVersion::V1);
         }
         // What was used stays used; the same amount may be used again.
         (ReleaseMode::Reset, Some(tripped)) => state.watch.budget.raise(tripped, n, true),

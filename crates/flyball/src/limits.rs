@@ -14,6 +14,10 @@ pub const NAME_BYTES: usize = 512;
 pub const ID_BYTES: usize = 512;
 /// The most steps of one plan that waits for a confirmation.
 pub const PLAN_STEPS: usize = 256;
+/// The largest plan, as JSON, that an approval carries whole.
+pub const PLAN_BYTES: usize = 4 * 1024;
+/// How many events may ask for the steps of one plan.
+pub const PLAN_ASKERS: usize = 32;
 
 /// The largest encoded state of a session, in bytes.
 pub const STATE_BYTES: usize = 64 * 1024;

@@ -11,6 +11,7 @@ pub use text::Family;
 
 use crate::decision::{Decision, HaltReason, Severity, Status};
 use crate::event::{Event, Kind};
+use crate::guards::{BREAKER, OPENED};
 use crate::reasons::{Ending, ending};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -201,6 +202,13 @@ impl Metrics {
             if trip.reason == "confirmation_unclear" {
                 self.confirmations.unclear += 1;
             }
+            let waited = || self.sessions.get(&event.session).map(|was| was.status);
+            if trip.reason == "approval_required"
+                && decision.state == Status::AwaitingConfirmation
+                && waited() != Some(Status::AwaitingConfirmation)
+            {
+                self.confirmations.asked += 1;
+            }
             if !refused {
                 continue;
             }
@@ -210,11 +218,17 @@ impl Metrics {
                 "cycle" => self.cycles_detected += 1,
                 "repetition" | "recurrence" => self.repetitions_blocked += 1,
                 "gate" => self.gate_blocks += 1,
-                "retry" => {
-                    if let Kind::OperationFailed { operation, .. } = &event.kind {
+                "retry" => match &event.kind {
+                    Kind::OperationFailed { operation, .. } => {
                         bounded(&mut self.operations, operation).breaker_opened += 1;
                     }
-                }
+                    Kind::OperationRequested { operation, .. }
+                        if trip.scope.get(BREAKER).is_some_and(|breaker| breaker == OPENED) =>
+                    {
+                        bounded(&mut self.operations, operation).breaker_opened += 1;
+                    }
+                    _ => {}
+                },
                 _ => {}
             }
         }

@@ -69,6 +69,13 @@ pub struct Report {
     pub rules_version: u64,
     /// Where a plan that needs a yes is.
     pub confirmation: Phase,
+    /// Approved steps that were not used yet.
+    pub approvals: u64,
+    /// The counters of operations that have failed and not succeeded since: `_confirmation_attempts`,
+    /// `_correction_retries`, `_<operation>_retries`; those with a key as `_<operation>_retries:KEY`.
+    pub counters: BTreeMap<String, u64>,
+    /// The breakers of these operations.
+    pub breakers: Vec<BreakerReport>,
     /// The node at work.
     pub node: Option<String>,
     /// The way through the nodes, oldest first.
@@ -85,6 +92,62 @@ pub struct Report {
     pub off: Vec<&'static str>,
 }
 
+/// The state of a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    /// Attempts are allowed.
+    Closed,
+    /// Nothing is tried until the cooldown is over.
+    Open,
+    /// The cooldown is over: one probe is allowed, or under way.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// The word as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// The retry counter and breaker of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BreakerReport {
+    /// The operation, shortened.
+    pub operation: String,
+    /// Its key, shortened, if it has one.
+    pub key: Option<String>,
+    /// The name of the counter: `_correction_retries`.
+    pub counter: String,
+    /// Failed attempts since the last success.
+    pub attempts: u64,
+    /// Attempts allowed.
+    pub limit: Option<u64>,
+    /// The state of the breaker.
+    pub state: BreakerState,
+    /// How often it has opened.
+    pub trips: u64,
+    /// How long it stays open, in milliseconds, if it is open.
+    pub cooldown_left_ms: Option<u64>,
+}
+
+impl BreakerReport {
+    /// The name of the counter, with the key if there is one.
+    #[must_use]
+    pub fn counter_key(&self) -> String {
+        match &self.key {
+            Some(key) => format!("{}:{key}", self.counter),
+            None => self.counter.clone(),
+        }
+    }
+}
+
 /// A plan that waits for a person's yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting<'a> {
@@ -98,6 +161,10 @@ pub struct Waiting<'a> {
     pub expires: Option<u64>,
     /// The number of the event that put the question.
     pub asked: u64,
+    /// The numbers of the events that asked for the plan or for a step of it.
+    pub askers: &'a [u64],
+    /// The plan as JSON; nothing if it is longer than [`crate::limits::PLAN_BYTES`].
+    pub plan: Option<&'a str>,
 }
 
 /// How a session stands, cheap enough to be asked after every event.
@@ -208,9 +275,29 @@ impl State {
         }
     }
 
-    /// The session at a glance.
+    /// The session at a glance, at the time of its last event.
     #[must_use]
     pub fn report(&self, policy: &Policy) -> Report {
+        self.report_at(policy, self.now)
+    }
+
+    /// The counters of operations by their names, without those at zero.
+    fn retry_counters(&self, breakers: &[BreakerReport]) -> BTreeMap<String, u64> {
+        let failed = breakers.iter().filter(|breaker| breaker.attempts > 0);
+        let mut counters: BTreeMap<String, u64> =
+            failed.map(|breaker| (breaker.counter_key(), breaker.attempts)).collect();
+        let unclear = self.watch.confirmation.attempts();
+        if unclear > 0 {
+            counters.insert("_confirmation_attempts".to_owned(), unclear);
+        }
+        counters
+    }
+
+    /// The session at a glance, at a time in milliseconds since 1970 that is not before its last event.
+    #[must_use]
+    pub fn report_at(&self, policy: &Policy, now: u64) -> Report {
+        let now = now.max(self.now);
+        let breakers = self.watch.retry.breakers(policy, now);
         let Counters { calls, turns, transitions, errors, tokens, cost_micro_usd, .. } = self.counters();
         let loops = self.flow.loops().map(|(shape, used)| {
             let limit = self.watch.budget.iterations_of(&shape.id, policy.budgets.loops.iterations);
@@ -248,6 +335,9 @@ impl State {
             halt_reason: cause.as_ref().and_then(|cause| cause.halt_reason),
             rules_version: self.rules.number(),
             confirmation: self.watch.confirmation.phase(),
+            approvals: self.watch.confirmation.unused(now).len() as u64,
+            counters: self.retry_counters(&breakers),
+            breakers,
             node: self.flow.node().map(str::to_owned),
             trail: self.flow.trail(),
             visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),

@@ -3,6 +3,7 @@
 use crate::decision::Decision;
 use crate::error::{Code, Error};
 use crate::event::{Event, Kind, Usage, canonical_json};
+use crate::fingerprint::Fingerprint;
 use crate::governor::step;
 use crate::guards::{Ancestor, Family};
 use crate::lifecycle;
@@ -403,6 +404,24 @@ impl Sessions {
             Some(session) => lifecycle::current_answer(&session.state, event, &self.family(event), known),
             None => known,
         }
+    }
+
+    /// Whether an event that was refused before is judged anew now: it asks for an act, and a person has approved or
+    /// released something in its session since.
+    #[must_use]
+    pub fn is_judged_anew(&self, event: &Event, known: &Decision) -> bool {
+        self.all
+            .get(&event.session)
+            .is_some_and(|session| lifecycle::is_judged_anew(&session.state, event, known))
+    }
+
+    /// The number of the refusal that an event got before, if the session remembers it and judges the event anew.
+    #[must_use]
+    pub fn refused_before(&self, event: &Event) -> Option<u64> {
+        let state = &self.all.get(&event.session)?.state;
+        let id = event.id.as_ref()?;
+        let known = state.answers.find(Fingerprint::of_text(&id.id), id.body, &event.session).ok()??;
+        lifecycle::is_judged_anew(state, event, &known).then_some(known.seq)
     }
 
     /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.

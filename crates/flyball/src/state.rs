@@ -140,7 +140,7 @@ impl State {
         sections.write("session", 1, &session)?;
         sections.write("stops", 1, &self.stops)?;
         if self.person != Person::default() {
-            sections.write("person", 1, &self.person)?;
+            sections.write("person", Person::LAYOUT, &self.person)?;
         }
         if (self.behind_ms, self.suspended_ms) != (0, 0) {
             sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
@@ -210,7 +210,10 @@ impl State {
             }
             "session" => into(self.read_session(layout, bytes)),
             "stops" => into(read_into(&mut self.stops, layout, bytes)),
-            "person" => into(read_into(&mut self.person, layout, bytes)),
+            "person" => into(Person::read(layout, bytes).map(|(person, rest)| {
+                self.person = person;
+                rest
+            })),
             "clock" => {
                 let mut clock = (0, 0);
                 let rest = into(read_into(&mut clock, layout, bytes))?;

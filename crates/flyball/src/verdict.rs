@@ -4,6 +4,7 @@ use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
 use crate::event::{Event, Kind};
 use crate::guards::{Draft, Tripped, Trips};
 use crate::limits::FEEDBACK_CHARS;
+use crate::person::Person;
 use crate::policy::Policy;
 use crate::rules_version::RulesVersion;
 use crate::state::{Latch, State};
@@ -15,6 +16,7 @@ pub(crate) fn settle(
     policy: &Policy,
     credits: &mut BTreeMap<String, u64>,
     releases: &BTreeMap<String, u64>,
+    person: &Person,
     trips: &mut Trips,
 ) {
     if credits.is_empty() && releases.is_empty() {
@@ -32,7 +34,8 @@ pub(crate) fn settle(
                 drawn.push(guard.clone());
             }
             draft.trip.severity = Severity::Warn;
-            draft.trip.message = format!("{} (released by a person, {left} more)", draft.trip.message);
+            let by = if person.policy_releases.contains(guard) { "the policy" } else { "a person" };
+            draft.trip.message = format!("{} (released by {by}, {left} more)", draft.trip.message);
             draft.feedback = None;
         } else if releases.get(guard).is_some_and(|used| *used >= policy.releases.ceiling) {
             draft.trip.severity = Severity::Halt;

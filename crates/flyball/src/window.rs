@@ -79,6 +79,16 @@ impl<V: Default, const N: usize> Keyed<V, N> {
         self.order.clear();
     }
 
+    /// The keys with their values, oldest first.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (Fingerprint, &V)> {
+        self.order.iter().filter_map(|key| Some((*key, self.get(*key)?)))
+    }
+
+    /// The values, oldest first.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.pairs().map(|(_, value)| value)
+    }
+
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.sorted.is_empty()

@@ -73,8 +73,10 @@ pub struct Outcome<'a> {
     pub decisions: &'a [Decision],
     /// The session's state after them.
     pub state: Status,
-    /// The policy says that this tool cannot be undone.
+    /// The policy declares this tool destructive.
     pub destructive: bool,
+    /// The session's rules require an approval of destructive calls; without them the host is made to ask each time.
+    pub approvals: bool,
     /// Why the session waits for a release, if it does.
     pub held: Option<&'a str>,
     /// What the model was to be told before the call and could not be.
@@ -105,7 +107,7 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
         }
         Moment::AfterBatch | Moment::SessionStart => Reply::allow(),
         Moment::BeforeTool => before(call, outcome, verdict, told),
-        Moment::Permission if outcome.destructive => ask(String::new()),
+        Moment::Permission if outcome.destructive => ask("here", String::new()),
         Moment::Permission => Reply::allow(),
         // Whoever ends a turn is never kept from ending it: the person is told, the model is not driven on.
         Moment::Stop => match told {
@@ -128,20 +130,30 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
 }
 
 fn before(call: &Call, outcome: &Outcome<'_>, verdict: Verdict, told: String) -> Reply {
+    if call.host.can_ask()
+        && outcome.held.is_none()
+        && outcome.decisions.last().is_some_and(Decision::lacks_approval)
+    {
+        return ask(&format!("here or with `{}`", approve_command(call, outcome)), String::new());
+    }
     if verdict == Verdict::Block || (outcome.held.is_some() && !call.is_question()) {
         return refused(call, outcome, told);
     }
     let told = if told.is_empty() { limited(outcome.earlier.unwrap_or_default()) } else { told };
-    if outcome.destructive && call.host.can_ask() {
-        return ask(told);
+    if outcome.destructive && !outcome.approvals && call.host.can_ask() {
+        return ask("here", told);
     }
     let say = if told.is_empty() { Say::Allow } else { Say::Warn };
     Reply { say, feedback: told, notice: None }
 }
 
-fn ask(told: String) -> Reply {
+fn approve_command(call: &Call, outcome: &Outcome<'_>) -> String {
+    format!("flyball approve {}{}", typed(&call.session), outcome.store)
+}
+
+fn ask(place: &str, told: String) -> Reply {
     let mut feedback =
-        "The policy marks this tool as destructive: a person must agree to the call.".to_owned();
+        format!("The policy declares this tool destructive: a person must approve the call, {place}.");
     if !told.is_empty() {
         feedback = limited(&format!("{feedback} {told}"));
     }
@@ -153,9 +165,9 @@ fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
     let store = outcome.store;
     match outcome.state {
         Status::AwaitingConfirmation if outcome.destructive => {
-            let command = format!("flyball approve {session}{store}");
-            let feedback = with_command(&told, &format!(" A person can agree to it with `{command}`."));
-            let notice = Some(format!("Flyball: a call waits for your yes: {command}"));
+            let command = approve_command(call, outcome);
+            let feedback = with_command(&told, &format!(" A person can approve it with `{command}`."));
+            let notice = Some(format!("Flyball: a call is awaiting your approval: {command}"));
             Reply { say: Say::Block, feedback, notice }
         }
         Status::Blocked => {

@@ -1,9 +1,9 @@
 //! What is done with each message: calls are put to the guards, their results are told, everything else goes on as it
 //! is.
 //!
-//! A call that is refused is answered here. A call that needs a person's yes is held while the client is asked
-//! (elicitation), if it can be; otherwise the answer says which command a person types, and the next attempt finds the
-//! yes.
+//! A call that is refused is answered here. A call that needs a person's approval is held while the client asks its
+//! person (elicitation), if it can; otherwise the answer says which command a person types, and the next attempt finds
+//! the approval.
 
 use super::message::{Message, ToolCall, refusal};
 use super::results::{edited, said};
@@ -11,13 +11,15 @@ use super::{Setting, Spill};
 use crate::model_proxy::Trouble;
 use crate::model_proxy::quoted;
 use flyball::policy::{Effect, OnError};
-use flyball::{Decision, Fingerprint, Status, Verdict};
+use flyball::{Decision, Fingerprint, RulesVersion, Status, Verdict};
 use flyball_journal::Refusal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Where a person has agreed to a call: a dialog of the MCP client.
+const CLIENT: &str = "mcp-client";
 /// What our own requests to the client are called.
 const OURS: &str = "flyball-";
 /// How many calls may be under way at once; of those beyond, the results are not told.
@@ -41,7 +43,7 @@ struct Open {
     note: Option<String>,
 }
 
-/// A call that waits for a person's yes.
+/// A call that waits for a person's approval.
 #[derive(Debug)]
 struct Held {
     id: String,
@@ -162,30 +164,42 @@ impl Gate {
                 return vec![Act::ToServer(line.to_owned())];
             }
         }
-        let effect = self.shared.setting.recorder.policy().tool(&call.name).and_then(|tool| tool.effect);
-        if effect != Some(Effect::Destructive) {
-            return self.decide(id, &call, line);
+        if self.is_unprotected(&call.name) {
+            let text = "The policy declares this tool destructive, and this session was started under version 1 of the \
+                rules, which know no approvals. The tool was not run; start a new session for it.";
+            return vec![Act::ToClient(refusal(id, text))];
         }
-        let question = format!("May the tool '{}' run with {}?", call.name, shown(&call.arguments));
-        let plan = json!([{"tool": call.name, "args": call.arguments}]);
-        match self.submit(json!({"type": "confirmation.requested", "plan": plan, "question": question})) {
-            Err(trouble) => self.undecided(id, line, &trouble, true),
-            Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
-            Ok(decision) if decision.state != Status::AwaitingConfirmation => self.decide(id, &call, line),
-            Ok(_) if self.state().elicits => {
-                let held = Held { id: id.to_owned(), call, line: line.to_owned() };
-                vec![Act::ToClient(self.ask(held, &question))]
-            }
-            Ok(_) => {
-                let text = format!(
-                    "This call needs a person's yes, and there is none yet. A person gives it with: flyball approve \
-                     {}{} (or: flyball deny). After that, the same call goes through once.",
-                    quoted(&self.session),
-                    self.shared.setting.store_flag
-                );
-                vec![Act::ToClient(refusal(id, &text))]
-            }
+        self.decide(id, &call, line, None)
+    }
+
+    /// Whether a tool is destructive and the rules of the session do not require an approval of it.
+    fn is_unprotected(&self, tool: &str) -> bool {
+        let recorder = &self.shared.setting.recorder;
+        if recorder.policy().effect_of(tool) != Some(Effect::Destructive) {
+            return false;
         }
+        let known = recorder.session(&self.session).ok().flatten();
+        let rules = known.map_or(recorder.policy().rules_version, |(state, _)| state.rules_version());
+        rules == RulesVersion::V1
+    }
+
+    /// A call that no approval covers: the client's person is asked, or told how to approve it.
+    fn unapproved(&self, id: &str, call: &ToolCall, line: &str, decision: &Decision) -> Act {
+        if self.state().elicits {
+            let question = format!("May the tool '{}' run with {}?", call.name, shown(&call.arguments));
+            let held = Held { id: id.to_owned(), call: call.clone(), line: line.to_owned() };
+            return Act::ToClient(self.ask(held, &question));
+        }
+        let why = decision.feedback.as_deref().unwrap_or_default();
+        let text = match decision.state {
+            Status::AwaitingConfirmation => format!(
+                "[flyball] {why} A person approves it with: flyball approve {}{} (or: flyball deny).",
+                quoted(&self.session),
+                self.shared.setting.store_flag
+            ),
+            _ => format!("[flyball] {why}"),
+        };
+        Act::ToClient(refusal(id, &text))
     }
 
     /// Asks the client's person.
@@ -202,30 +216,33 @@ impl Gate {
 
     /// The person answered. Only a clear yes is one.
     fn answered(&self, held: Held, result: &str) -> Vec<Act> {
+        let Held { id, call, line } = held;
         let result: Value = serde_json::from_str(result).unwrap_or_default();
         let yes = result.get("action") == Some(&Value::from("accept"))
             && result.pointer("/content/approve") == Some(&Value::Bool(true));
-        let value = if yes { "yes" } else { "no" };
-        match self.submit(json!({"type": "confirmation.answered", "value": value})) {
-            Err(trouble) => self.undecided(&held.id, &held.line, &trouble, false),
-            Ok(decision) if yes && decision.decision < Verdict::Block => {
-                self.decide(&held.id, &held.call, &held.line)
-            }
-            Ok(_) => {
-                let text = "A person was asked and did not say yes. The tool was not run.";
-                vec![Act::ToClient(refusal(&held.id, text))]
-            }
+        if yes {
+            return self.decide(&id, &call, &line, Some(CLIENT));
         }
+        let denied = json!({"type": "tool.denied", "by": "human", "tool": call.name, "args": call.arguments});
+        if let Err(trouble) = self.submit(denied) {
+            self.complain(&trouble);
+        }
+        let text = "A person was asked and did not approve the call. The tool was not run.";
+        vec![Act::ToClient(refusal(&id, text))]
     }
 
-    /// Puts a call to the guards.
-    fn decide(&self, id: &str, call: &ToolCall, line: &str) -> Vec<Act> {
+    /// Puts a call to the guards. `approved_by` names the dialog in which a person has agreed to this very call.
+    fn decide(&self, id: &str, call: &ToolCall, line: &str, approved_by: Option<&str>) -> Vec<Act> {
         let number = self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}-{number}", self.shared.setting.start);
-        let event = json!({"type": "tool.requested", "id": format!("mcp-{name}"), "call": name,
+        let mut event = json!({"type": "tool.requested", "id": format!("mcp-{name}"), "call": name,
             "tool": call.name, "args": call.arguments});
+        if let Some(dialog) = approved_by {
+            event[flyball::APPROVED_BY] = Value::from(dialog);
+        }
         match self.submit(event) {
             Err(trouble) => self.undecided(id, line, &trouble, self.passes_undecided(&call.name)),
+            Ok(decision) if decision.lacks_approval() => vec![self.unapproved(id, call, line, &decision)],
             Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
             Ok(decision) => {
                 let note = (decision.decision == Verdict::Warn).then(|| decision.feedback.clone()).flatten();
@@ -240,14 +257,13 @@ impl Gate {
     }
 
     /// Whether a call may run although nothing could be decided. The server chooses the names and hints of its tools, so
-    /// only the policy can declare one of them read-only.
+    /// only the policy can declare one of them read-only. Without a decision there is no approval either.
     fn passes_undecided(&self, tool: &str) -> bool {
         let setting = &self.shared.setting;
+        let declared = setting.recorder.policy().effect_of(tool);
         match setting.on_error {
-            OnError::Allow => true,
-            OnError::Reads => {
-                matches!(setting.recorder.policy().effect_of(tool), Some(Effect::Read | Effect::Poll))
-            }
+            OnError::Allow => declared != Some(Effect::Destructive),
+            OnError::Reads => matches!(declared, Some(Effect::Read | Effect::Poll)),
             OnError::Block => false,
         }
     }

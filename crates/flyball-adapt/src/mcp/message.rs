@@ -24,7 +24,7 @@ pub(super) struct Message<'a> {
 }
 
 /// The parameters of `tools/call`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolCall {
     /// The tool.

@@ -38,6 +38,8 @@ pub(super) struct Asked {
     pub(super) kept: bool,
     /// The answer that it goes on from, if the provider keeps the history.
     pub(super) previous: Option<String>,
+    /// The names of the tools that the model may call.
+    pub(super) tools: Vec<String>,
 }
 
 /// A path that servers may resolve in different ways.
@@ -72,6 +74,7 @@ impl Dialect {
         }?;
         asked.model = super::entry::string(body, "model");
         asked.stream = body.get("stream") == Some(&Value::Bool(true));
+        asked.tools = offered(body);
         Some(asked)
     }
 
@@ -122,6 +125,16 @@ impl Dialect {
         }
         .to_string()
     }
+}
+
+/// The names of the tools that a request offers, in any of the protocols.
+fn offered(body: &Value) -> Vec<String> {
+    let lists = ["tools", "functions"].into_iter().filter_map(|list| body.get(list)?.as_array());
+    let name = |tool: &Value| {
+        let named = tool.get("name").or_else(|| tool.get("function")?.get("name"));
+        named.and_then(Value::as_str).map(str::to_owned)
+    };
+    lists.flatten().filter_map(name).collect()
 }
 
 /// An event of a stream, as it is written.

@@ -112,7 +112,8 @@ impl Proxy {
         let (mut told, mut ticket, mut sent) = (Vec::new(), None, None);
         match looked {
             Ok(Outcome::Stop { session, text }) => {
-                return self.instead(dialect, &asked.unwrap_or_default(), &session, &text);
+                let asked = asked.unwrap_or_default();
+                return self.instead(dialect, &asked, Verdict::Halt, &session, &text);
             }
             Ok(Outcome::Go { session, verdict, note, ticket: open }) => {
                 told.push((SESSION, session));
@@ -128,7 +129,11 @@ impl Proxy {
             Err(trouble) if trouble.code == UNREADABLE => {
                 return self.failed(Some(dialect), StatusCode::BAD_REQUEST, &trouble);
             }
-            Err(trouble) if self.on_error == OnError::Block => {
+            // Without a decision there is no approval: a model that may call such a tool is not asked.
+            Err(trouble)
+                if self.on_error == OnError::Block
+                    || asked.as_ref().is_some_and(|asked| self.watch.offers_destructive(asked)) =>
+            {
                 return self.failed(Some(dialect), StatusCode::SERVICE_UNAVAILABLE, &trouble);
             }
             Err(trouble) => {
@@ -144,10 +149,18 @@ impl Proxy {
             Ok(answer) => answer,
             Err(trouble) => return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &trouble),
         };
-        let mut answer = self.tapped(dialect, answer, ticket);
+        let holding = asked.as_ref().filter(|asked| self.watch.offers_destructive(asked));
+        let mut answer = match (holding, ticket) {
+            (Some(asked), Some(ticket)) if answer.status().is_success() => {
+                let session = told.iter().find(|(name, _)| *name == SESSION);
+                let session = session.map(|(_, session)| session.clone()).unwrap_or_default();
+                self.held(dialect, answer, ticket, asked, &session).await
+            }
+            (_, ticket) => self.tapped(dialect, answer, ticket),
+        };
         for (name, value) in told {
             if let Ok(value) = HeaderValue::from_str(&value) {
-                answer.headers_mut().insert(name, value);
+                answer.headers_mut().entry(name).or_insert(value);
             }
         }
         answer
@@ -213,14 +226,60 @@ impl Proxy {
         answer.map(|body| Tapped::new(body, tap, record).map_err(Broken::from).boxed())
     }
 
+    /// An answer that may call a tool that needs an approval: it is passed on, or withheld, when it is complete.
+    async fn held(
+        self: &Arc<Self>,
+        dialect: Dialect,
+        mut answer: Response<Incoming>,
+        ticket: Ticket,
+        asked: &Asked,
+        session: &str,
+    ) -> Response<Out> {
+        for_client(answer.headers_mut());
+        let (parts, body) = answer.into_parts();
+        let encoding = parts.headers.get(CONTENT_ENCODING);
+        let plain = encoding.is_none_or(|encoding| encoding.is_empty() || encoding == "identity");
+        let whole = Limited::new(body, MOST_BYTES).collect().await;
+        let (Ok(whole), true) = (whole, plain) else {
+            return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &unreadable_answer());
+        };
+        let whole = whole.to_bytes();
+        let mut tap = Tap::new(dialect);
+        tap.push(&whole);
+        let Some(draft) = tap.finish() else {
+            return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &unreadable_answer());
+        };
+        let calls = self.watch.calls_destructive(&draft);
+        let proxy = Arc::clone(self);
+        let recorded = tokio::task::spawn_blocking(move || {
+            proxy.watch.after(&ticket, &draft, dialect == Dialect::Responses)
+        });
+        match recorded.await.unwrap_or_else(|_| Err(gone())) {
+            Ok(Some(text)) => return self.instead(dialect, asked, Verdict::Block, session, &text),
+            Err(trouble) if calls => {
+                return self.failed(Some(dialect), StatusCode::SERVICE_UNAVAILABLE, &trouble);
+            }
+            Err(trouble) => (self.complain)(&trouble),
+            Ok(None) => {}
+        }
+        Response::from_parts(parts, Full::new(whole).map_err(|never| match never {}).boxed())
+    }
+
     /// An answer of our own instead of the model's.
-    fn instead(&self, dialect: Dialect, asked: &Asked, session: &str, text: &str) -> Response<Out> {
+    fn instead(
+        &self,
+        dialect: Dialect,
+        asked: &Asked,
+        verdict: Verdict,
+        session: &str,
+        text: &str,
+    ) -> Response<Out> {
         let now = self.watch.now_s();
         let id = Fingerprint::of_text(session).with(Fingerprint::of_text(&now.to_string()));
         let body = dialect.say(asked, text, &format!("flyball{id}"), now);
         let kind = if asked.stream { "text/event-stream; charset=utf-8" } else { "application/json" };
         let mut answer = response(StatusCode::OK, kind, body);
-        answer.headers_mut().insert(DECISION, HeaderValue::from_static("halt"));
+        answer.headers_mut().insert(DECISION, HeaderValue::from_static(verdict.as_str()));
         if let Ok(session) = HeaderValue::from_str(session) {
             answer.headers_mut().insert(SESSION, session);
         }
@@ -255,6 +314,16 @@ fn unreadable(what: &str) -> Trouble {
 fn foreign(what: &str) -> Trouble {
     let advice = "use localhost or an IP address, or allow the name with --host".to_owned();
     Trouble { code: "foreign_origin".to_owned(), what: what.to_owned(), advice }
+}
+
+fn unreadable_answer() -> Trouble {
+    Trouble {
+        code: "answer_unreadable".to_owned(),
+        what:
+            "the provider's answer broke off or cannot be read, and a tool that needs an approval was offered"
+                .to_owned(),
+        advice: "the answer was not passed on; ask again".to_owned(),
+    }
 }
 
 fn gone() -> Trouble {

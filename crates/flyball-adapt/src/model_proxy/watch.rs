@@ -8,7 +8,8 @@ use super::dialect::Asked;
 use super::draft::{Draft, Tokens};
 use super::entry::{Entry, MARK, is_human};
 use super::log::{Note, chains};
-use flyball::{Code, Decision, Fingerprint, Status, Verdict};
+use flyball::policy::Effect;
+use flyball::{Code, Decision, Fingerprint, PlanStep, Status, Verdict};
 use flyball_journal::{Door, Recorder, Refusal, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -176,13 +177,94 @@ impl Watch {
         wrong.map_or(Ok(outcome), Err)
     }
 
-    /// Records an answer. One that broke off is not gone on with: only what it cost is counted.
-    pub(super) fn after(&self, ticket: &Ticket, draft: &Draft, kept: bool) -> Result<(), Trouble> {
+    /// Whether a request offers the model a tool that the policy declares destructive.
+    pub(super) fn offers_destructive(&self, asked: &Asked) -> bool {
+        asked.tools.iter().any(|tool| self.is_destructive(tool))
+    }
+
+    /// Whether an answer calls such a tool.
+    pub(super) fn calls_destructive(&self, draft: &Draft) -> bool {
+        draft.calls.iter().any(|call| self.is_destructive(&call.name))
+    }
+
+    fn is_destructive(&self, tool: &str) -> bool {
+        self.setting.recorder.policy().effect_of(tool) == Some(Effect::Destructive)
+    }
+
+    /// Records those calls of an answer that lack an approval, and says what the client gets in place of the answer;
+    /// nothing if none lacks one. The rest of the answer is not recorded then: it never reaches the client.
+    fn withhold(
+        &self,
+        branch: &mut Branch,
+        draft: &Draft,
+        usage: &Value,
+        wrong: &mut Option<Trouble>,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(Entry::Answer { calls, .. }) = draft.entry().filter(|_| self.calls_destructive(draft))
+        else {
+            return Ok(None);
+        };
+        let found = match self.setting.recorder.session(&branch.session) {
+            Ok(found) => found,
+            Err(Refusal::Store(error)) => return Err(error),
+            Err(Refusal::Event(_)) => None,
+        };
+        let Some((state, policy)) = found else { return Ok(None) };
+        let steps: Vec<PlanStep> =
+            calls.iter().map(|call| PlanStep { tool: call.name.clone(), args: call.args.clone() }).collect();
+        let lacking = state.unapproved(&policy, &steps, (self.setting.clock)().unwrap_or(0));
+        if lacking.is_empty() {
+            return Ok(None);
+        }
+        let events = lacking.iter().filter_map(|at| calls.get(*at)).enumerate().map(|(number, call)| {
+            let id = format!("proxy-withheld-{}-{}-{number}", draft.id, self.now_ms());
+            let mut event = json!({"type": "tool.requested", "id": id, "tool": call.name, "args": call.args});
+            if number == 0 {
+                event["usage"] = usage.clone();
+                event["model"] = Value::from(draft.model.as_str());
+            }
+            event
+        });
+        let step = Step { mark: None, events: events.collect() };
+        let (status, told) = self.submit_all(branch, vec![step], wrong)?;
+        let question = told.iter().rev().find_map(|decision| {
+            let says = decision.effects.iter().find(|effect| effect.effect == "say")?;
+            says.fields.get("text")?.as_str().map(str::to_owned)
+        });
+        let feedback = told.last().and_then(|decision| decision.feedback.clone());
+        let text = question.or(feedback).unwrap_or_else(|| "A call needs an approval.".to_owned());
+        let how = match status {
+            Some(Status::AwaitingConfirmation) => format!(
+                " The model's answer was withheld. A person approves the call with: flyball approve {}{}; after that, ask \
+                 the model again.",
+                quoted(&branch.session),
+                self.setting.store_flag
+            ),
+            _ => " The model's answer was withheld.".to_owned(),
+        };
+        Ok(Some(format!("{MARK} {text}{how}")))
+    }
+
+    fn now_ms(&self) -> u64 {
+        (self.setting.clock)().unwrap_or(0)
+    }
+
+    /// Records an answer. One that broke off is not gone on with: only what it cost is counted. Gives the words that
+    /// stand in its place if a call of it lacks an approval.
+    pub(super) fn after(
+        &self,
+        ticket: &Ticket,
+        draft: &Draft,
+        kept: bool,
+    ) -> Result<Option<String>, Trouble> {
         let mut wrong = None;
         let usage = self.usage(ticket, draft);
         let entry = draft.entry().filter(|_| draft.ended);
-        self.book.with(self.setting.recorder.journal().as_ref(), &ticket.name, |base| {
+        let withheld = self.book.with(self.setting.recorder.journal().as_ref(), &ticket.name, |base| {
             let Some(branch) = base.numbered(ticket.number) else { return Err(lost()) };
+            if let Some(text) = self.withhold(branch, draft, &usage, &mut wrong)? {
+                return Ok(Some(text));
+            }
             let at = ticket.at.min(branch.log.len());
             let taken = branch.log.get(at).is_some();
             let step = match &entry {
@@ -203,7 +285,7 @@ impl Watch {
                 }
                 _ => None,
             };
-            let Some(mut step) = step else { return Ok(()) };
+            let Some(mut step) = step else { return Ok(None) };
             if let Some(first) = step.events.first_mut() {
                 first["usage"] = usage;
                 first["model"] = Value::from(draft.model.as_str());
@@ -212,9 +294,9 @@ impl Watch {
             if kept && !draft.id.is_empty() {
                 self.book.remember(&draft.id, ticket.name.clone(), ticket.number, branch.log.len());
             }
-            Ok(())
+            Ok(None)
         })?;
-        wrong.map_or(Ok(()), Err)
+        wrong.map_or(Ok(withheld), Err)
     }
 
     /// Records the events of some entries, in one commit, and takes their entries into the log. Gives what the session
@@ -225,6 +307,16 @@ impl Watch {
         steps: Vec<Step>,
         wrong: &mut Option<Trouble>,
     ) -> Result<Option<Status>, StoreError> {
+        self.submit_all(branch, steps, wrong).map(|(status, _)| status)
+    }
+
+    /// The same, with the decisions.
+    fn submit_all(
+        &self,
+        branch: &mut Branch,
+        steps: Vec<Step>,
+        wrong: &mut Option<Trouble>,
+    ) -> Result<(Option<Status>, Vec<Decision>), StoreError> {
         let now = (self.setting.clock)();
         let (mut events, mut places) = (Vec::new(), Vec::new());
         for step in steps {
@@ -245,7 +337,7 @@ impl Watch {
                 }
             }
         }
-        let mut status = None;
+        let (mut status, mut decisions) = (None, Vec::new());
         for (answer, at) in self.setting.recorder.submit_all(events).into_iter().zip(places) {
             match answer {
                 Ok(decision) => {
@@ -256,6 +348,7 @@ impl Watch {
                     if let Some((at, note)) = at.zip(Note::of(&decision)) {
                         branch.log.note(at, note);
                     }
+                    decisions.push(decision);
                 }
                 // Another proxy on the same store was faster, and knew more of it.
                 Err(Refusal::Event(error)) if error.code == Code::EventConflict => {}
@@ -263,7 +356,7 @@ impl Watch {
                 Err(Refusal::Store(error)) => return Err(error),
             }
         }
-        Ok(status)
+        Ok((status, decisions))
     }
 
     /// What to say instead of the model, if the session or the one above it stands still.

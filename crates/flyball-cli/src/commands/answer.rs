@@ -26,10 +26,14 @@ fn reply(args: &Reply, value: &str) -> Result<Exit, Failure> {
         person::speaks(&args.session)?;
     }
     let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
-    if word.plan.is_none() {
+    let revokes = value == "no" && word.state.report(&word.policy).approvals > 0;
+    if word.plan.is_none() && !revokes {
         return word.nothing("Nothing waits for an answer in this session; nothing was changed.");
     }
-    let decision = word.submit(json!({"type": "confirmation.answered", "value": value, "why": args.why}))?;
+    // The answer is to the plan that is there now: one that takes its place meanwhile is not answered by it.
+    let digest = word.plan.as_ref().map(|plan| plan.digest.clone());
+    let answer = json!({"type": "confirmation.answered", "value": value, "why": args.why, "digest": digest});
+    let decision = word.submit(answer)?;
     let means = word.halted(&decision).unwrap_or_else(|| settled(&word, &decision));
     let exit = word.tell(&decision, &means)?;
     word.walk_on(exit)
@@ -46,8 +50,12 @@ fn settled(word: &Word<'_>, decision: &Decision) -> Vec<String> {
     } else if has(decision, "plan.aborted") {
         "Given up: no clear answer came, and that means no. Nothing of the plan may run.".to_owned()
     } else if decision.decision == Verdict::Block {
-        let requester =
-            word.plan.as_ref().and_then(|plan| plan.requester.as_deref()).unwrap_or("the requester");
+        let requester = word.plan.as_ref().and_then(|plan| plan.requester.as_deref());
+        let Some(requester) = requester.filter(|requester| *requester != word.by) else {
+            return vec![
+                "Not taken: another plan has taken its place. Look at it before you answer.".to_owned(),
+            ];
+        };
         return vec![
             format!(
                 "Not taken: only {} may answer, and you are {}.",
@@ -74,15 +82,30 @@ pub(crate) fn send(args: &Send) -> Result<Exit, Failure> {
         return Err(Failure::new("empty_answer", "", what, "write what the session should do"));
     }
     let mut word = Word::to_a_run(&args.who, &args.session, args.by.as_deref())?;
-    if word.plan.is_some() {
-        let decision = word.submit(json!({"type": "confirmation.answered", "text": args.text}))?;
-        let means = word.halted(&decision).unwrap_or_else(|| settled(&word, &decision));
-        let exit = word.tell(&decision, &means)?;
-        return word.walk_on(exit);
-    }
-    let decision = word.submit(json!({"type": "user.message", "text": args.text}))?;
-    let exit = word.tell(&decision, &["Recorded as a message of yours to the session.".to_owned()])?;
+    let digest = word.plan.as_ref().map(|plan| plan.digest.clone());
+    let decision = word.submit(json!({"type": "person.message", "text": args.text, "digest": digest}))?;
+    let means = word.halted(&decision).unwrap_or_else(|| taken_as(&word, &decision));
+    let exit = word.tell(&decision, &means)?;
     word.walk_on(exit)
+}
+
+/// How a message was read, in words.
+fn taken_as(word: &Word<'_>, decision: &Decision) -> Vec<String> {
+    let read = decision.effects.iter().find(|effect| effect.effect == "person.message");
+    let field = |name: &str| read.and_then(|effect| effect.fields.get(name)?.as_str());
+    let first = match (field("as"), field("next")) {
+        (Some("plan_answer"), Some("change_plan")) => {
+            "Nothing of the plan may run; the session gets your words as the change you want."
+        }
+        (Some("plan_answer"), _) => return settled(word, decision),
+        (Some("new_request"), _) => {
+            "Recorded as a new request of yours. The plan that was waiting is dropped; nothing of it was run."
+        }
+        (Some("question_answer"), _) => "Recorded as your answer to the session's question.",
+        (Some("nothing_pending"), _) => "Nothing waits for an answer any more; nothing was changed.",
+        _ => "Recorded as a message of yours to the session.",
+    };
+    vec![first.to_owned()]
 }
 
 /// `flyball stop`.

@@ -123,6 +123,10 @@ fn accepted(event: Incoming) -> Result<Incoming, Failure> {
 /// What a person says is not taken from an agent. In the session of its own hook it does not even begin anew or speak as a
 /// person would: rows of equal acts end there.
 fn may_say(event: &Event) -> Result<(), Failure> {
+    if event.extra.contains_key(flyball::APPROVED_BY) {
+        // That a person agreed to a call in a dialog is said by the program that has the dialog.
+        return person::speaks(&event.session);
+    }
     match &event.kind {
         Kind::ConfirmationAnswered { .. }
         | Kind::HumanReleased { .. }

@@ -11,7 +11,7 @@ use crate::trend;
 use crate::whereabouts::{self, Whereabouts};
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
-use flyball::{Decision, Report, State, Status, ToolUse};
+use flyball::{BreakerReport, BreakerState, Decision, Report, State, Status, ToolUse};
 use flyball_journal::{Desk, Head, Which};
 use flyball_run::engine::holder_is_gone;
 use flyball_view::{ActivityReader, SessionActivity, SessionStatus};
@@ -96,7 +96,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let recorder = store::recorder(&args.who, name)?;
     let desk = recorder.journal().as_ref();
     let (state, policy) = store::session(&recorder, name)?;
-    let report = state.report(&policy);
+    let report = state.report_at(&policy, desk.now()?);
     let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
     let plan = Plan::of(desk, name, &state)?;
     let lately = flyball_view::story::lately(desk, name, head.seq)?;
@@ -228,6 +228,15 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     for text in trend::all(report) {
         writeln!(out, "  {}", line(&text, 200))?;
     }
+    if report.approvals > 0 {
+        writeln!(out, "  {} approved and not used yet", plural(report.approvals, "call"))?;
+    }
+    for (counter, count) in &report.counters {
+        writeln!(out, "  {} {count}", line(counter, 100))?;
+    }
+    for breaker in &report.breakers {
+        writeln!(out, "  breaker {}", line(&breaker_line(breaker), 200))?;
+    }
     for (guard, used) in &report.releases {
         writeln!(out, "  {} released {used} of {} times", line(guard, 60), policy.releases.ceiling)?;
     }
@@ -235,6 +244,19 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
         writeln!(out, "  {}", paint_out(Style::Bad, &format!("switched off: {}", report.off.join(", "))))?;
     }
     Ok(())
+}
+
+/// A breaker in words: `correction (seats): open for another 50s, opened once`.
+fn breaker_line(breaker: &BreakerReport) -> String {
+    let key = breaker.key.as_deref().map(|key| format!(" ({key})")).unwrap_or_default();
+    let state = match (breaker.state, breaker.cooldown_left_ms) {
+        (BreakerState::Open, Some(left)) => format!("open for another {}", span(left)),
+        (BreakerState::HalfOpen, _) => "half-open, one probe allowed".to_owned(),
+        (state, _) => state.as_str().to_owned(),
+    };
+    let of = breaker.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+    let attempts = format!("{}{of} failed attempts", breaker.attempts);
+    format!("{}{key}: {state}, {attempts}, opened {}", breaker.operation, plural(breaker.trips, "time"))
 }
 
 /// A tool with its calls, and with what failed or was refused if anything was.

@@ -362,15 +362,28 @@ fn send_answers_a_question_or_tells_something() {
     waiting(&store, "asks", None);
     told(
         &store,
-        &["send", "asks", "what is task 7?"],
+        &["send", "asks", "hm, not sure"],
         4,
         &["Not understood, so the plan waits on", "Delete task 7?"],
     );
     told(&store, &["send", "asks", "yes please"], 0, &["Approved"]);
+    told(
+        &store,
+        &["send", "asks", "yes"],
+        0,
+        &["Nothing waits for an answer", "Nothing is waiting for your approval, so nothing was done."],
+    );
     told(&store, &["send", "asks", "thank you"], 0, &["Recorded as a message"]);
-    let told = store.json(&["send", "asks", "one more thing"]);
-    assert_eq!(told["decision"], "allow");
-    assert_eq!(store.count("SELECT count(*) FROM flyball_events WHERE text LIKE '%user.message%'"), 2);
+    let message = store.json(&["send", "asks", "one more thing"]);
+    assert_eq!((&message["decision"], &message["effects"][0]["next"]), (&json!("allow"), &json!("pass_on")));
+    assert_eq!(store.count("SELECT count(*) FROM flyball_events WHERE text LIKE '%person.message%'"), 5);
+    // What is no answer at all is a new request, and drops the plan.
+    waiting(&store, "other", None);
+    told(&store, &["send", "other", "show me all tasks first"], 0, &["new request", "dropped"]);
+    assert!(store.json(&["status", "other"])["pending"].is_null());
+    // A question of the agent is answered.
+    store.event(r#"{"type":"question.asked","session":"other","text":"Which day?"}"#);
+    told(&store, &["send", "other", "Friday"], 0, &["your answer to the session's question"]);
 }
 
 #[test]

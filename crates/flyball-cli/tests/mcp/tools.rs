@@ -162,7 +162,7 @@ pub(crate) const DESTRUCTIVE: [&str; 2] = ["--set", "tools.delete.effect=destruc
 fn a_tool_that_needs_a_yes_asks_the_clients_person() {
     run(async {
         for (person, wanted) in
-            [(Some(true), "deleted"), (Some(false), "did not say yes"), (None, "did not say yes")]
+            [(Some(true), "deleted"), (Some(false), "did not approve"), (None, "did not approve")]
         {
             let folder = folder(&format!("asked-{person:?}"));
             let client = connect(Person(person), guarded(&folder, &DESTRUCTIVE)).await;
@@ -173,6 +173,33 @@ fn a_tool_that_needs_a_yes_asks_the_clients_person() {
             client.cancel().await.unwrap();
         }
     });
+}
+
+#[test]
+fn the_question_about_a_call_waits_in_the_lists_and_ends_with_the_dialog() {
+    run(async {
+        for (person, pending) in [(Some(true), false), (Some(false), false)] {
+            let folder = folder(&format!("listed-{person:?}"));
+            let client = connect(Person(person), guarded(&folder, &DESTRUCTIVE)).await;
+            call(&client, "delete", json!({"id": 7})).await;
+            client.cancel().await.unwrap();
+            assert_eq!(is_pending(&folder), pending, "{person:?}");
+        }
+        let folder = folder("listed");
+        let client = connect((), guarded(&folder, &DESTRUCTIVE)).await;
+        let refused = texts(&call(&client, "delete", json!({"id": 7})).await).join("");
+        assert!(refused.contains("Approval required") && refused.contains("Ask a person"), "{refused}");
+        assert!(is_pending(&folder));
+        client.cancel().await.unwrap();
+    });
+}
+
+/// Whether a plan waits in the session, as `flyball list --waiting` shows it.
+fn is_pending(folder: &std::path::Path) -> bool {
+    let mut list = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    list.args(["list", "--waiting"]).current_dir(folder).env_clear().env("USER", "anna");
+    let output = list.output().unwrap();
+    String::from_utf8_lossy(&output.stdout).contains("s1")
 }
 
 #[test]

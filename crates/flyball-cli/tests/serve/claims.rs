@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A server for each engine that can be tested here.
-fn engines(name: &str, args: &[&str], test: impl Fn(&Server)) {
+pub(crate) fn engines(name: &str, args: &[&str], test: impl Fn(&Server)) {
     let args = [&["--no-socket"], args].concat();
     test(&Server::start(&folder(&format!("claims-{name}")), &args));
     if let Some(database) = Database::new() {
@@ -21,7 +21,7 @@ fn engines(name: &str, args: &[&str], test: impl Fn(&Server)) {
 }
 
 /// Makes a key with the command line.
-fn token(server: &Server, name: &str, role: &str, args: &[&str]) -> String {
+pub(crate) fn token(server: &Server, name: &str, role: &str, args: &[&str]) -> String {
     let out = Command::new(env!("CARGO_BIN_EXE_flyball"))
         .args(["token", "create", name, "--role", role, "--store", &server.store])
         .args(args)
@@ -33,11 +33,11 @@ fn token(server: &Server, name: &str, role: &str, args: &[&str]) -> String {
     text
 }
 
-fn send(server: &Server, key: &str, event: &Value) -> (u16, Value) {
+pub(crate) fn send(server: &Server, key: &str, event: &Value) -> (u16, Value) {
     server.json("POST", "/v1/events", key, Some(event))
 }
 
-fn code(told: &(u16, Value)) -> (u16, &str) {
+pub(crate) fn code(told: &(u16, Value)) -> (u16, &str) {
     (told.0, told.1["error"]["code"].as_str().unwrap_or("none"))
 }
 
@@ -50,7 +50,7 @@ fn stored(server: &Server, session: &str) -> Vec<Value> {
     page["events"].as_array().unwrap().clone()
 }
 
-fn last(server: &Server, session: &str) -> Value {
+pub(crate) fn last(server: &Server, session: &str) -> Value {
     stored(server, session).pop().unwrap()
 }
 

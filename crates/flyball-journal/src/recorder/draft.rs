@@ -6,8 +6,9 @@ use crate::journal::{Errand, PendingRow};
 use crate::lookup::Lookup;
 use crate::record::{Change, Glance, Head, LabelChange, Record, RowChange};
 use flyball::policy::Policy;
-use flyball::{Decision, Kind, State, Waiting};
+use flyball::{Decision, Kind, State, Status, Verdict, Waiting};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,8 +23,8 @@ pub(super) struct Draft {
     updated: u64,
     started: Option<u64>,
     pub(super) records: Vec<Record>,
-    /// Plans that were put in this batch, by the number of their event: the plan, and when it was put.
-    plans: BTreeMap<u64, (String, u64)>,
+    /// Events of this batch after which a plan waits, by their number.
+    plans: BTreeMap<u64, Asked>,
     /// Why the stored confirmation row cannot be trusted.
     pub(super) aside: Option<String>,
     /// A child has drawn on it.
@@ -115,15 +116,21 @@ impl Draft {
     }
 
     /// Takes an event and its decision. `text` is what is stored of it, and whether that is the whole.
-    pub(super) fn take(&mut self, event: &Incoming, text: (String, bool), decision: &Decision, nonce: u64) {
-        let id = event.event.id.as_ref();
+    pub(super) fn take(
+        &mut self,
+        event: &Incoming,
+        id: Option<String>,
+        text: (String, bool),
+        decision: &Decision,
+        nonce: u64,
+    ) {
         let mut record = Record {
             seq: decision.seq,
             at: event.event.at,
             nonce,
             epoch: self.epoch,
-            id: id.map(|id| id.id.clone()),
-            body: id.map_or(0, |id| id.body.number()),
+            id,
+            body: event.event.id.as_ref().map_or(0, |id| id.body.number()),
             text: text.0,
             whole: text.1,
             decision: decision.to_json(),
@@ -137,10 +144,8 @@ impl Draft {
         let at = event.event.at.unwrap_or(self.updated);
         self.updated = self.updated.max(at);
         self.started.get_or_insert(at);
-        if let Kind::ConfirmationRequested { plan, .. } = &event.event.kind {
-            let plan: Vec<_> =
-                plan.iter().map(|step| serde_json::json!({"tool": step.tool, "args": step.args})).collect();
-            self.plans.insert(record.seq, (serde_json::Value::Array(plan).to_string(), at));
+        if decision.state == Status::AwaitingConfirmation {
+            self.plans.insert(record.seq, Asked { plan: plan_of(&event.event.kind, decision), at });
         }
         self.records.push(record);
     }
@@ -206,8 +211,13 @@ impl Draft {
     /// What becomes of the confirmation row, and the sum of the row that is there afterwards.
     fn row(&self, state: &State) -> (RowChange, Option<u64>) {
         let asked = state.waiting().and_then(|waiting| {
-            let (plan, at) = self.plans.get(&waiting.asked)?;
-            Some(pending_row(&self.before.session, &waiting, plan, *at))
+            let asked = self.plans.get(&waiting.asked)?;
+            let plan = match &asked.plan {
+                Some(Requested::Plan(plan)) => plan.as_str(),
+                Some(Requested::Call(call)) => waiting.plan.unwrap_or(call),
+                None => waiting.plan?,
+            };
+            Some(pending_row(&self.before.session, &waiting, plan, asked.at))
         });
         match (asked, &self.aside) {
             (Some(row), _) => {
@@ -219,6 +229,36 @@ impl Draft {
             (None, None) if self.before.pending.is_some() => (RowChange::Clear, None),
             (None, None) => (RowChange::Keep, None),
         }
+    }
+}
+
+/// An event after which a plan waits.
+#[derive(Debug)]
+struct Asked {
+    plan: Option<Requested>,
+    at: u64,
+}
+
+/// What an event asks a person about, as JSON.
+#[derive(Debug)]
+enum Requested {
+    /// A plan.
+    Plan(String),
+    /// One call; the plan that waits may hold others.
+    Call(String),
+}
+
+fn plan_of(kind: &Kind, decision: &Decision) -> Option<Requested> {
+    let step = |tool: &str, args: &Value| json!({"tool": tool, "args": args});
+    match kind {
+        Kind::ConfirmationRequested { plan, .. } => {
+            let plan: Vec<Value> = plan.iter().map(|asked| step(&asked.tool, &asked.args)).collect();
+            Some(Requested::Plan(Value::Array(plan).to_string()))
+        }
+        Kind::ToolRequested { tool, args, .. } if decision.decision >= Verdict::Block => {
+            Some(Requested::Call(json!([step(tool, args)]).to_string()))
+        }
+        _ => None,
     }
 }
 

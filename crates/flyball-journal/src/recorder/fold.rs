@@ -11,6 +11,17 @@ use flyball::limits::{ANSWERS, TREE_DEPTH};
 use flyball::{Code, Decision, Error, Event, Kind, Usage};
 use std::hash::{BuildHasher, RandomState};
 
+/// Stands between an id and the number of the refusal after which its event was judged anew.
+const AGAIN: char = '\u{1f}';
+
+/// What became of the id of an event.
+enum Answered {
+    /// It was answered.
+    Before(Folded),
+    /// It was not; the event is stored under this id.
+    Never(Option<String>),
+}
+
 /// So many of its last events a session knows by itself: it keeps their ids, and some of them under a call as well.
 pub(super) const REMEMBERED: u64 = ANSWERS as u64 / 2;
 
@@ -36,37 +47,63 @@ impl Recorder {
         if has_handles(cache, name) && work.reconciled.insert(name.clone()) {
             self.reconcile(cache, work, name, event.event.at)?;
         }
-        if let Some(id) = &event.event.id
-            && let Some(record) = work.drafts.get(name).and_then(|draft| draft.by_id(&id.id))
-        {
-            // Sent twice in one batch; the session itself remembers only the newest.
-            return if record.body == id.body.number() {
-                let known = whole(&record.decision).ok_or_else(|| unreadable(name))?;
-                Ok(Folded::Again(cache.sessions.current_answer(&event.event, known)))
-            } else {
-                Err(conflict(record.seq).into())
+        match self.answered(cache, work, &event.event)? {
+            Answered::Before(folded) => Ok(folded),
+            Answered::Never(id) => self.fold(cache, work, event, id),
+        }
+    }
+
+    /// What the id of an event was answered with, or the id under which the event is stored. An act that was refused is
+    /// judged anew after an approval or a release; it is then stored beside the refusal, under an id of its own.
+    fn answered(&self, cache: &mut Cache, work: &Work, event: &Event) -> Result<Answered, Refusal> {
+        let Some(id) = &event.id else { return Ok(Answered::Never(None)) };
+        if id.id.contains(AGAIN) {
+            let what = "`id` holds the control character U+001F, which Flyball uses itself";
+            return Err(Error::new(Code::WrongType, what, "leave it out of ids").into());
+        }
+        let mut stored = id.id.clone();
+        loop {
+            let known = match work.drafts.get(&event.session).and_then(|draft| draft.by_id(&stored)) {
+                // Sent twice in one batch; the session itself remembers only the newest.
+                Some(record) if record.body == id.body.number() => {
+                    let known = whole(&record.decision).ok_or_else(|| unreadable(&event.session))?;
+                    Some((known, true))
+                }
+                Some(record) => return Err(conflict(record.seq).into()),
+                None => self.known(cache, event, &stored)?.map(|known| (known, false)),
             };
+            let Some((known, in_batch)) = known else { break };
+            if cache.sessions.is_judged_anew(event, &known) {
+                stored = format!("{}{AGAIN}{}", id.id, known.seq);
+                continue;
+            }
+            let answer = cache.sessions.current_answer(event, known);
+            return Ok(Answered::Before(if in_batch {
+                Folded::Again(answer)
+            } else {
+                Folded::Known(answer)
+            }));
         }
-        if let Some(known) = self.known(cache, &event.event)? {
-            return Ok(Folded::Known(cache.sessions.current_answer(&event.event, known)));
+        if let Some(seq) = cache.sessions.refused_before(event) {
+            stored = format!("{}{AGAIN}{seq}", id.id);
         }
-        self.fold(cache, work, event)
+        Ok(Answered::Never(Some(stored)))
     }
 
     /// The answer that an id got long ago; recent ones are remembered by the session itself.
-    fn known(&self, cache: &mut Cache, event: &Event) -> Result<Option<Decision>, Refusal> {
+    fn known(&self, cache: &mut Cache, event: &Event, stored: &str) -> Result<Option<Decision>, Refusal> {
         let name = &event.session;
         let Some(id) = &event.id else { return Ok(None) };
         // Counted with the events of this batch: they push others out of the session's memory before they are stored.
         let now = cache.sessions.get(name).map_or(0, |session| session.state().seq());
-        if now <= REMEMBERED || cache.is_new(name, &id.id) {
+        if now <= REMEMBERED || cache.is_new(name, stored) {
             return Ok(None);
         }
         let Some(snapshot) = cache.head(name).map(|head| head.snapshot) else { return Ok(None) };
         let found = if now.saturating_sub(snapshot) <= REMEMBERED {
-            self.journal.find_covered(name, &id.id)?
+            self.journal.find_covered(name, stored)?
         } else {
-            self.journal.find(name, &id.id)?
+            self.journal.find(name, stored)?
         };
         let Some(found) = found else { return Ok(None) };
         if found.body != id.body.number() {
@@ -105,12 +142,13 @@ impl Recorder {
         Ok(false)
     }
 
-    /// Puts an event through the governor and into the draft of its session.
+    /// Puts an event through the governor and into the draft of its session, where it is stored under this id.
     pub(super) fn fold(
         &self,
         cache: &mut Cache,
         work: &mut Work,
         event: &Incoming,
+        id: Option<String>,
     ) -> Result<Folded, Refusal> {
         let name = event.event.session.as_str();
         let before = cache.sessions.get(name).map_or(0, |session| session.state().seq());
@@ -123,10 +161,10 @@ impl Recorder {
         let errands = self.errands(&decision);
         let text = self.stored_text(event);
         let draft = self.draft(cache, work, name);
-        draft.take(event, text, &decision, nonce);
+        draft.take(event, id.clone(), text, &decision, nonce);
         draft.errands.extend(errands);
-        if let Some(id) = &event.event.id {
-            cache.saw(name, &id.id);
+        if let Some(id) = &id {
+            cache.saw(name, id);
         }
         for (parent, used) in above {
             let now = cache.sessions.get(&parent).map(|session| *session.state().used());

@@ -54,7 +54,7 @@ impl Recorder {
         let text = event.to_string();
         let mut event = Event::from_json(&text)?;
         event.at = at;
-        self.fold(cache, work, &Incoming { event, text })?;
+        self.fold(cache, work, &Incoming { event, text }, None)?;
         Ok(())
     }
 }

@@ -1,10 +1,15 @@
 //! The cases of the conformance suite, in terms of the contract alone.
 
+mod approvals;
 mod desk;
 mod engine;
 mod sessions;
 mod shelf;
 
+pub(crate) use approvals::{
+    a_blocked_call_is_judged_anew_once_it_is_approved, an_id_cannot_pretend_to_be_a_later_judgement,
+    blocked_calls_wait_in_one_row,
+};
 pub(crate) use desk::{
     a_dead_errand_can_be_tried_again, a_held_session_that_ended_still_waits_for_a_release,
     a_label_comes_with_a_block_and_goes_with_a_release, a_plan_that_waits_has_exactly_one_row,

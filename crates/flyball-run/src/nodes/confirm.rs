@@ -87,10 +87,15 @@ pub(super) fn put(
         ttl_ms,
         targets: Vec::new(),
     });
-    let mut past = turn.walk.tell(asked)?;
+    let past = turn.walk.tell(asked)?;
     if past.decision.decision >= Verdict::Block {
         return Ok(Said::Nothing);
     }
+    wait_for_answer(turn, past, question)
+}
+
+/// Waits for a clear answer to the plan that the last event put.
+pub(super) fn wait_for_answer(turn: &mut Turn<'_>, mut past: Past, question: &str) -> Result<Said, Stop> {
     let mut words = question.to_owned();
     loop {
         if let Some(said) = answered(&past) {

@@ -1,9 +1,10 @@
 //! One call of a tool: asked for, run, told.
 
-use crate::engine::{CutOff, Outcome, Stop, Turn};
+use super::confirm::{self, Said};
+use crate::engine::{CutOff, Outcome, Past, Stop, Turn};
 use crate::tools::Output;
 use crate::workflow::spec::Tool;
-use flyball::{Kind, Verdict};
+use flyball::{Event, Kind, Verdict};
 use serde_json::{Value, json};
 
 /// The field of a request to edit that tells how the file was before.
@@ -46,14 +47,53 @@ pub(super) fn invoke(
     let kind = Kind::ToolRequested { call: Some(call.to_owned()), tool: tool.to_owned(), args: args.clone() };
     let mut asked = turn.event(kind);
     asked.round = round;
+    perform_requested(turn, asked, (call, tool, args))
+}
+
+/// The same for a call that a person has agreed to in a dialog of the workflow.
+pub(super) fn invoke_approved(
+    turn: &mut Turn<'_>,
+    call: &str,
+    tool: &str,
+    args: &Value,
+) -> Result<Called, Stop> {
+    let kind = Kind::ToolRequested { call: Some(call.to_owned()), tool: tool.to_owned(), args: args.clone() };
+    let mut asked = turn.event(kind);
+    asked.extra.insert(flyball::APPROVED_BY.to_owned(), json!("dialogue"));
+    perform_requested(turn, asked, (call, tool, args))
+}
+
+/// Puts a request to the governor. If the tool needs an approval, a person is asked, and the request is put again.
+fn request(turn: &mut Turn<'_>, asked: &Event) -> Result<Result<Past, String>, Stop> {
+    loop {
+        let past = turn.walk.ask(asked)?;
+        if past.decision.decision < Verdict::Block {
+            return Ok(Ok(past));
+        }
+        let pending = past.decision.state == flyball::Status::AwaitingConfirmation;
+        if !(past.decision.lacks_approval() && pending) {
+            let feedback = past.decision.feedback;
+            return Ok(Err(feedback.unwrap_or_else(|| "Tool call blocked.".to_owned())));
+        }
+        if confirm::wait_for_answer(turn, past, "May this tool run?")? != Said::Yes {
+            return Ok(Err("A person has refused this call. Find another way.".to_owned()));
+        }
+    }
+}
+
+fn perform_requested(
+    turn: &mut Turn<'_>,
+    mut asked: Event,
+    (call, tool, args): (&str, &str, &Value),
+) -> Result<Called, Stop> {
+    let round = asked.round;
     if turn.walk.lane.is_live() && tool == "edit" {
         asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
     }
-    let past = turn.walk.ask(&asked)?;
-    if past.decision.decision >= Verdict::Block {
-        let text = past.decision.feedback.unwrap_or_else(|| "Tool call blocked.".to_owned());
-        return Ok(Called::Refused { text });
-    }
+    let past = match request(turn, &asked)? {
+        Ok(past) => past,
+        Err(text) => return Ok(Called::Refused { text }),
+    };
     let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
     let output = perform(turn, call, tool, args, before)?;
     let large = !output.log.is_empty();

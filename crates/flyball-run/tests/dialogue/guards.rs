@@ -91,7 +91,24 @@ fn values_that_never_fit_are_given_up_and_it_starts_over() {
     assert_eq!(question(&end), expected);
     let failed = chat.operations().iter().filter(|told| *told == "validation -").count();
     assert_eq!(failed, 4);
-    assert!(chat.states("book").contains(&"error".to_owned()));
+    // It is in the state `error` until the next message, which starts from `idle` and is read as the answer.
+    assert_eq!(chat.states("book").last().map(String::as_str), Some("error"));
+    let end = chat.in_pieces(&["Porto"]);
+    assert_eq!(question(&end), "Where do you fly to?");
+    let states = chat.states("book");
+    let error = states.iter().position(|state| state == "error").expect("the abort");
+    assert_eq!(states[error + 1..error + 3], ["idle", "understanding"], "{states:?}");
+}
+
+#[test]
+fn an_unclear_answer_is_told_to_the_person_once() {
+    let chat = Chat::example("booking");
+    let end = chat.in_pieces(&[REQUEST, "hm"]);
+    assert!(question(&end).starts_with("I didn't understand."), "{end:?}");
+    let told = |words: &str| chat.said().iter().filter(|text| text.contains(words)).count();
+    assert_eq!(told("I didn't understand"), 1);
+    chat.in_pieces(&["hm", "hm", "hm"]);
+    assert_eq!(told("I'm having trouble understanding"), 1);
 }
 
 #[test]

@@ -2,22 +2,25 @@
 //!
 //! What only a person may say is not taken here, whatever the key: it has routes of its own, which ask for more.
 
-use super::ask::{self, BATCH_BYTES, EVENT_BYTES, Media, Name, bad_request};
-use super::schema::{Answers, EventBody};
+use super::ask::{self, Ask, BATCH_BYTES, EVENT_BYTES, Media, Name, bad_request};
+use super::schema::{Answers, Decided, EventBody};
 use crate::acts;
 use crate::audit;
 use crate::office::Shared;
 use crate::problem::Problem;
 use crate::who::{Peer, Principal, Role, Scope};
 use axum::extract::{Extension, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flyball::Kind;
+use flyball::policy::Effect;
+use flyball::{Decision, Kind};
 use flyball_journal::{Claims, Incoming, Parcel};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::fmt;
+use utoipa::ToSchema;
 
 /// How many events may come at once.
 const AT_ONCE: usize = 1_000;
@@ -78,6 +81,60 @@ pub(crate) async fn submit_to(
     take(&office, &principal, peer, Some(&session), request).await
 }
 
+/// What a person said.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageBody {
+    /// Their words.
+    #[schema(min_length = 1, max_length = 100_000, pattern = r"\S")]
+    text: String,
+    /// Who they are, as the channel knows them; a channel's key must name them. A person's own key is their name.
+    #[schema(min_length = 1, max_length = 512)]
+    by: Option<String>,
+    /// The plan that was shown to them: an answer to another one is refused.
+    #[schema(max_length = 512)]
+    digest: Option<String>,
+}
+
+/// Records what a person said in a session, and says what to do now.
+///
+/// It answers the plan or the question that waits, replaces the plan if it is a new request, and is passed on to the
+/// agent otherwise. The effect `person.message` of the decision says which (`as`) and what to do now (`next`). A channel's
+/// message may begin a session.
+#[utoipa::path(post, path = "/v1/sessions/{session}/messages", tag = "people",
+    params(("session" = String, Path, description = "The name of the session", min_length = 1, max_length = 512),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repetition harmless",
+            min_length = 1, max_length = 512, pattern = "^[A-Za-z0-9_.:-]+$")),
+    request_body(content = MessageBody, example = json!({"text": "yes", "by": "U1"})),
+    responses((status = 200, description = "The decision", body = Decided)))]
+pub(crate) async fn message(
+    State(office): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    Name(session): Name,
+    headers: HeaderMap,
+    Ask(MessageBody { text, by, digest }): Ask<MessageBody>,
+) -> Result<Response, Problem> {
+    let key = ask::idempotency_key(&headers)?;
+    if principal.role >= Role::Operator {
+        // A person means a session that is there; only a chat begins one.
+        let named = session.clone();
+        let known = office.look(move |office| Ok::<_, Problem>(office.desk().load(&named)?));
+        if known.await?.is_none_or(|loaded| loaded.head.seq == 0) {
+            return Err(Problem::unknown_session(&session));
+        }
+    }
+    let mut event = json!({"type": "person.message", "session": session, "text": text});
+    for (field, value) in [("by", by), ("digest", digest)] {
+        if let Some(value) = value {
+            event[field] = json!(value);
+        }
+    }
+    let sender = Sender { office: &office, principal: &principal, peer, session: Some(&session) };
+    let decision = sender.send_one(&event.to_string(), key).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response())
+}
+
 /// Who sends, and where to.
 struct Sender<'a> {
     office: &'a Shared,
@@ -127,7 +184,15 @@ impl Sender<'_> {
         may_send(self.principal, &event)?;
         let usage = &self.office.usage;
         usage.add_session(self.principal, &event.event.session)?;
-        if matches!(event.event.kind, Kind::ConfirmationRequested { .. }) {
+        // A destructive call without an approval is a plan that awaits an answer, too.
+        let asks_a_person = match &event.event.kind {
+            Kind::ConfirmationRequested { .. } => true,
+            Kind::ToolRequested { tool, .. } => {
+                self.office.recorder.policy().effect_of(tool) == Some(Effect::Destructive)
+            }
+            _ => false,
+        };
+        if asks_a_person {
             usage.add_plan(self.principal, &event.event.session)?;
         }
         Ok(Box::new(event))
@@ -149,6 +214,26 @@ impl Sender<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Decides upon one event.
+    async fn send_one(&self, text: &str, key: Option<&str>) -> Result<Decision, Problem> {
+        self.office.intake.has_room()?;
+        if self.office.usage.add_bytes(self.principal, text.len())? {
+            Box::pin(self.office.usage.recheck_plans(self.office, self.principal)).await;
+        }
+        self.decide(text, key).await
+    }
+
+    async fn decide(&self, text: &str, key: Option<&str>) -> Result<Decision, Problem> {
+        let event = self.admit(text, key)?;
+        self.owns(&event).await?;
+        let decision = match event.event.kind {
+            Kind::PersonMessage { .. } => Box::pin(acts::hear(self.office, self.principal, *event)).await?,
+            _ => self.office.intake.submit_one(event).await?,
+        };
+        self.office.usage.decided(self.principal, &decision);
+        Ok(decision)
     }
 
     /// Notes a refusal that is one answer among many, and so no answer of its own.
@@ -196,15 +281,7 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
             }
             return Ok(());
         }
-        Kind::PersonMessage { .. } if principal.role < Role::Channel => {
-            let what = format!(
-                "'{}' is {}, and a person's words come from a channel or a person",
-                principal.name,
-                principal.role.with_article()
-            );
-            let advice = "send them with a key of the role channel";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
-        }
+        Kind::PersonMessage { text, by, .. } => return may_relay(principal, text, by.as_deref()),
         _ => return Ok(()),
     };
     let advice = format!("a person does this at POST /v1/sessions/{{session}}/{route}");
@@ -218,6 +295,29 @@ fn may_send(principal: &Principal, incoming: &Incoming) -> Result<(), Problem> {
     }
     let what = "what a person does is not sent as an event";
     Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "wrong_route", what, advice))
+}
+
+/// Refuses a person's words that do not come from a channel or a person, or say nothing, or do not say whose they are.
+fn may_relay(principal: &Principal, text: &str, by: Option<&str>) -> Result<(), Problem> {
+    if principal.role < Role::Channel {
+        let what = format!(
+            "'{}' is {}, and a person's words come from a channel or a person",
+            principal.name,
+            principal.role.with_article()
+        );
+        let advice = "send them with a key of the role channel";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "role_forbidden", what, advice));
+    }
+    if flyball::is_blank(text) {
+        return Err(acts::empty_message());
+    }
+    let person = by.and_then(|by| by.strip_prefix(&principal.name)).and_then(|by| by.strip_prefix(':'));
+    if principal.role == Role::Channel && person.is_none_or(flyball::is_blank) {
+        let what = "the field `by` is missing: a channel says which person wrote the message";
+        let advice = "send the person's name or id in the chat as `by`";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "missing_field", what, advice));
+    }
+    Ok(())
 }
 
 /// Takes what a request brings. What it holds until the answer is there is little: the request itself is not.
@@ -251,15 +351,7 @@ async fn answer(
         Media::Lines => lines(&text)?,
         Media::Json if text.trim_start().starts_with('[') => array(&text)?,
         Media::Json => {
-            let event = sender.admit(&text, key.as_deref())?;
-            sender.owns(&event).await?;
-            let decision = match event.event.kind {
-                Kind::PersonMessage { .. } => {
-                    Box::pin(acts::hear(sender.office, sender.principal, *event)).await?
-                }
-                _ => sender.office.intake.submit_one(event).await?,
-            };
-            sender.office.usage.decided(sender.principal, &decision);
+            let decision = sender.decide(&text, key.as_deref()).await?;
             return Ok(([(header::CONTENT_TYPE, "application/json")], decision.to_json()).into_response());
         }
     };

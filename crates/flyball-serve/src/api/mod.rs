@@ -31,6 +31,7 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(agent, routes!(document::openapi))
         .api(agent, routes!(events::submit))
         .api(agent, routes!(events::submit_to))
+        .api(Some(Role::Channel), routes!(events::message))
         .api(agent, routes!(sessions::one))
         .api(agent, routes!(history::trips))
         .api(operator, routes!(sessions::list))
@@ -61,12 +62,11 @@ fn signals(doors: Doors) -> Doors {
         .api(Some(Role::Agent), routes!(export::session))
 }
 
-/// Workflows: what may be run, what runs, and a word to it.
+/// Workflows: what may be run, and what runs.
 fn runs(doors: Doors) -> Doors {
     doors
         .api(Some(Role::Agent), routes!(runs::workflows))
         .api(Some(Role::Agent), routes!(runs::list))
         .api(Some(Role::Operator), routes!(runs::start))
         .api(Some(Role::Operator), routes!(runs::resume))
-        .api(Some(Role::Operator), routes!(runs::message))
 }

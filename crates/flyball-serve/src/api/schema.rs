@@ -49,6 +49,7 @@ fn flyball_types() -> impl Iterator<Item = &'static str> {
         "progress",
         "validation.failed",
         "validation.passed",
+        "operation.requested",
         "operation.failed",
         "operation.succeeded",
         "completion.requested",

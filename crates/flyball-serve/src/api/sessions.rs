@@ -238,7 +238,7 @@ fn told(office: &Office, name: &str) -> Result<Value, Problem> {
     let (state, policy) = office.session(name)?;
     let desk = office.desk();
     let head = desk.load(name)?.map(|loaded| loaded.head).unwrap_or_default();
-    let report = state.report(&policy);
+    let report = state.report_at(&policy, desk.now()?);
     let plan = Plan::of(desk, name, &state)?;
     let lately = story::lately(desk, name, head.seq)?;
     let run = Whereabouts::of(desk, name, &state)?;

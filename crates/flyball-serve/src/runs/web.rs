@@ -10,7 +10,6 @@ use crate::who::{Principal, check_proof};
 use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use flyball::Status;
 use flyball_view::SessionStatus;
 use flyball_view::words::line;
 use serde::{Deserialize, Serialize};
@@ -55,14 +54,6 @@ pub(crate) struct Resume {
     /// What to do with a step that was cut off. Without it, a person is asked.
     #[serde(default)]
     cut_off: Option<CutOff>,
-}
-
-/// Words to a session.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Message {
-    /// The words.
-    text: String,
 }
 
 /// A run.
@@ -267,39 +258,6 @@ fn not_a_run(session: &str) -> Problem {
     let what = format!("session '{}' is no run of a workflow of this server", line(session, 80));
     let advice = "whoever started it must go on with it";
     Problem::new(StatusCode::CONFLICT, "run_not_a_run", what, advice)
-}
-
-/// Tells a session something. A run goes on with it by itself.
-#[utoipa::path(post, path = "/v1/sessions/{session}/messages", tag = "runs",
-    params(("session" = String, Path, description = "The session")),
-    request_body = Message,
-    responses(
-        (status = 200, description = "The decision, which is on the disk", body = Value),
-        (status = 404, description = "There is no such session", body = ProblemBody),
-        (status = 409, description = "A plan waits for a yes or a no", body = ProblemBody)))]
-pub(crate) async fn message(
-    State(office): State<Shared>,
-    Extension(principal): Extension<Principal>,
-    Path(session): Path<String>,
-    Ask(Message { text }): Ask<Message>,
-) -> Result<Json<Value>, Problem> {
-    check_proof(&principal)?;
-    principal.may_touch(&session)?;
-    let named = session.clone();
-    let waits = office.look(move |office| {
-        let loaded = office.desk().load(&named)?.filter(|loaded| loaded.head.seq > 0);
-        let head = loaded.ok_or_else(|| Problem::unknown_session(&named))?.head;
-        Ok::<_, Problem>(head.glance.status == Status::AwaitingConfirmation)
-    });
-    if waits.await? {
-        // Words could be a yes, and a yes needs more than words.
-        let what = "a plan waits for a yes or a no in this session";
-        let advice = "approve or deny the plan first";
-        return Err(Problem::new(StatusCode::CONFLICT, "plan_waits", what, advice));
-    }
-    let event = json!({"type": "user.message", "session": session, "text": text, "by": principal.name});
-    let decision = office.act(&event, &principal.name).await?;
-    Ok(Json(serde_json::from_str(&decision.to_json()).unwrap_or_default()))
 }
 
 fn bad(what: String) -> Problem {

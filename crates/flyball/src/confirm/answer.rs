@@ -10,7 +10,7 @@
 //! only at the senses of those phrases.
 
 use super::clauses::{Clause, clauses_of, words_of};
-use super::words::{Sense, language_of_word};
+use super::words::{DOUBT, Sense, language_of_word};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
@@ -83,7 +83,17 @@ pub(crate) fn is_reply(text: &str) -> bool {
         return false;
     }
     let replies = |sense: &Option<Sense>| is_in(*sense, &[Yes, Okay, No, Not, Cancel, Hold, Vague]);
-    clauses_of(text).iter().any(|clause| clause.senses.iter().any(replies))
+    hesitates(text) || clauses_of(text).iter().any(|clause| clause.senses.iter().any(replies))
+}
+
+/// Whether a text has no words but those of doubt: "hmm", "maybe", "…".
+fn hesitates(text: &str) -> bool {
+    let once = |word: String| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.dedup();
+        letters.into_iter().collect::<String>()
+    };
+    words_of(text).map(once).all(|word| DOUBT.contains(&word.as_str()))
 }
 
 /// Guesses the language of a text by script and telling words; `None` if it cannot tell.

@@ -32,7 +32,7 @@ pub enum Input {
     Asked,
     /// A clear yes by somebody who may give it.
     Yes,
-    /// A clear no, a cancel, or the wish to change it.
+    /// A clear no, a cancel, or the wish to change it. After a yes it takes back what has not run yet.
     No,
     /// An answer that is neither, with asking again left.
     Unclear,
@@ -49,7 +49,7 @@ pub enum Input {
 }
 
 /// Every step there is. What is not here changes nothing: a second yes, an answer to nothing, a late step.
-pub const TABLE: [(Phase, Input, Phase); 16] = [
+pub const TABLE: [(Phase, Input, Phase); 18] = [
     (Phase::Idle, Input::Asked, Phase::Awaiting),
     (Phase::Awaiting, Input::Asked, Phase::Awaiting),
     (Phase::Awaiting, Input::Yes, Phase::Approved),
@@ -60,8 +60,10 @@ pub const TABLE: [(Phase, Input, Phase); 16] = [
     (Phase::Awaiting, Input::Late, Phase::Expired),
     (Phase::Approved, Input::Started, Phase::Executing),
     (Phase::Approved, Input::Asked, Phase::Awaiting),
+    (Phase::Approved, Input::No, Phase::Rejected),
     (Phase::Executing, Input::Finished, Phase::Done),
     (Phase::Executing, Input::Asked, Phase::Awaiting),
+    (Phase::Executing, Input::No, Phase::Rejected),
     (Phase::Done, Input::Asked, Phase::Awaiting),
     (Phase::Rejected, Input::Asked, Phase::Awaiting),
     (Phase::Expired, Input::Asked, Phase::Awaiting),

@@ -66,7 +66,7 @@ pub enum Text<'a> {
         /// The question that is still open.
         question: Option<&'a str>,
     },
-    /// A yes or a no without an open question, for example a second yes.
+    /// An answer without an open question, for example a second yes.
     NothingPending,
 }
 
@@ -196,7 +196,7 @@ impl Text<'_> {
                 "I dropped the earlier question because you asked for something else. Nothing of it was done."
             }
             Text::StillWaiting { .. } => "I am still waiting for your answer. (yes/no)",
-            Text::NothingPending => "There is nothing to confirm right now.",
+            Text::NothingPending => "Nothing is waiting for your approval, so nothing was done.",
         }
     }
 
@@ -222,7 +222,7 @@ impl Text<'_> {
                 "Прежний вопрос снят, потому что пришёл новый запрос. По нему ничего не сделано."
             }
             Text::StillWaiting { .. } => "Я всё ещё жду твоего ответа. (да/нет)",
-            Text::NothingPending => "Сейчас нечего подтверждать.",
+            Text::NothingPending => "Сейчас ничего не ждёт твоего подтверждения, поэтому ничего не сделано.",
         }
     }
 
@@ -256,7 +256,7 @@ impl Text<'_> {
                 "La pregunta anterior se descartó porque pediste otra cosa. No se ha hecho nada de ella."
             }
             Text::StillWaiting { .. } => "Sigo esperando tu respuesta. (sí/no)",
-            Text::NothingPending => "Ahora no hay nada que confirmar.",
+            Text::NothingPending => "No hay nada pendiente de tu aprobación, así que no se ha hecho nada.",
         }
     }
 

@@ -76,6 +76,46 @@ const fn es(sense: Sense, entries: &'static [&'static str]) -> Group {
 pub(super) const LONE_LETTERS: &[(&str, Sense)] =
     &[("y", Sense::Yes), ("д", Sense::Yes), ("n", Sense::No), ("н", Sense::No)];
 
+/// Words of doubt and hesitation, with repeated letters written once (`hm` for `hmmm`). A message of nothing else is an
+/// answer that is not clear, and no request. They stand apart from the senses: no answer changes its meaning by them.
+pub(super) const DOUBT: &[&str] = &[
+    "hm",
+    "m",
+    "um",
+    "uh",
+    "er",
+    "eh",
+    "ah",
+    "huh",
+    "maybe",
+    "perhaps",
+    "posibly",
+    "probably",
+    "duno",
+    "idk",
+    "depends",
+    "what",
+    "хм",
+    "гм",
+    "м",
+    "э",
+    "эм",
+    "возможно",
+    "наверное",
+    "наверно",
+    "вероятно",
+    "может",
+    "быть",
+    "что",
+    "quizas",
+    "quiza",
+    "tal",
+    "vez",
+    "depende",
+    "acaso",
+    "que",
+];
+
 /// Signs that answer like a word.
 pub(super) const SIGNS: &[(char, Sense)] = &[
     ('👍', Sense::Yes),

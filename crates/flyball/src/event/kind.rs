@@ -1,7 +1,8 @@
 //! The kinds of event of the contract, each with its own fields.
 
 use crate::graph::Workflow;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// Who a user message comes from.
@@ -245,6 +246,13 @@ pub enum Kind {
     /// The model's answer could be used.
     #[serde(rename = "validation.passed")]
     ValidationPassed {},
+    /// An operation is about to run: does its breaker let it through?
+    #[serde(rename = "operation.requested")]
+    OperationRequested {
+        operation: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
     /// An operation of a dialogue or a workflow failed, and would be tried again.
     #[serde(rename = "operation.failed")]
     OperationFailed {
@@ -292,7 +300,8 @@ pub enum Kind {
     ConfirmationAnswered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// `yes`, `no`, `cancel`, `change` or `unclear`; `true`, `false` and `null` are read as yes, no and unclear.
+        #[serde(default, deserialize_with = "answer_value", skip_serializing_if = "Option::is_none")]
         value: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
@@ -354,7 +363,7 @@ pub enum Kind {
 }
 
 /// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 26] = [
+const TYPES: [(&str, &[&str]); 27] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
     ("person.message", &["text", "by", "digest"]),
@@ -368,6 +377,7 @@ const TYPES: [(&str, &[&str]); 26] = [
     ("progress", &["signal", "content", "hash", "value", "failing", "done", "total", "better"]),
     ("validation.failed", &["kind", "expected", "received", "error"]),
     ("validation.passed", &[]),
+    ("operation.requested", &["operation", "key"]),
     ("operation.failed", &["operation", "key"]),
     ("operation.succeeded", &["operation", "key"]),
     ("completion.requested", &["request"]),
@@ -382,6 +392,17 @@ const TYPES: [(&str, &[&str]); 26] = [
     ("policy.changed", &["tightened", "waiting", "by", "why"]),
     ("session.ended", &["outcome"]),
 ];
+
+/// Reads the `value` of an answer: a word, or the result of a classifier as `true`, `false` or `null`.
+fn answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(word) => Ok(Some(word)),
+        Value::Bool(true) => Ok(Some("yes".to_owned())),
+        Value::Bool(false) => Ok(Some("no".to_owned())),
+        Value::Null => Ok(Some("unclear".to_owned())),
+        other => Err(D::Error::custom(format!("expected a text, true, false or null, found {other}"))),
+    }
+}
 
 /// The fields of a type of event, or nothing if the contract does not know it.
 pub(super) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
@@ -411,6 +432,7 @@ impl Kind {
             Kind::Progress { .. } => "progress",
             Kind::ValidationFailed { .. } => "validation.failed",
             Kind::ValidationPassed { .. } => "validation.passed",
+            Kind::OperationRequested { .. } => "operation.requested",
             Kind::OperationFailed { .. } => "operation.failed",
             Kind::OperationSucceeded { .. } => "operation.succeeded",
             Kind::CompletionRequested { .. } => "completion.requested",
@@ -439,6 +461,7 @@ impl Kind {
                 | Kind::ToolRequested { .. }
                 | Kind::TransitionRequested { .. }
                 | Kind::ValidationFailed { .. }
+                | Kind::OperationRequested { .. }
                 | Kind::OperationFailed { .. }
                 | Kind::CompletionRequested { .. }
                 | Kind::GateChecked { .. }
@@ -457,6 +480,7 @@ impl Kind {
             Kind::TurnStarted {}
                 | Kind::ToolRequested { .. }
                 | Kind::TransitionRequested { .. }
+                | Kind::OperationRequested { .. }
                 | Kind::CompletionRequested { .. }
                 | Kind::ConfirmationRequested { .. }
                 | Kind::QuestionAsked { .. }

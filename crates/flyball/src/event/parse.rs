@@ -74,8 +74,13 @@ fn slowly(name: &str, fields: &mut Fields<'_>, own: &[&str]) -> Result<Kind, Err
     typed(name, taken)
 }
 
-fn typed(name: &str, own: Map<String, Value>) -> Result<Kind, Error> {
+fn typed(name: &str, mut own: Map<String, Value>) -> Result<Kind, Error> {
     check_names(&own)?;
+    let null = |own: &Map<String, Value>, field: &str| own.get(field).is_none_or(Value::is_null);
+    if name == "confirmation.answered" && null(&own, "value") && !null(&own, "text") {
+        // Beside a text, null is a field that was left out; alone it is an answer that nobody understood.
+        own.remove("value");
+    }
     let whole = Value::Object(own);
     // Read through a reference: nothing is copied that the event does not keep.
     let kind = Kind::deserialize(&whole)
@@ -91,7 +96,10 @@ fn typed(name: &str, own: Map<String, Value>) -> Result<Kind, Error> {
         return Err(wrong("plan", "a list of at most 256 steps"));
     }
     if let Kind::ConfirmationAnswered { text: None, value: None, .. } = &kind {
-        return Err(missing("text", "give the answer as `text`, or as `value`: yes, no, cancel or change"));
+        return Err(missing(
+            "text",
+            "give the answer as `text`, or as `value`: yes, no, cancel, change, true, false or null",
+        ));
     }
     Ok(kind)
 }

@@ -4,6 +4,7 @@
 //! it until all have let it pass. A fact is told to every guard with `tell`, which may trip as well. An act that was
 //! refused comes back through `refused`, so that a guard can count its own vetoes, and nothing else.
 
+mod approval;
 mod budget;
 mod budget_line;
 mod confirmation;
@@ -25,8 +26,11 @@ mod trip;
 mod validation;
 mod visits;
 
+pub use approval::APPROVED_BY;
 pub use budget::{Ancestor, Family};
 pub(crate) use budget_line::Tripped;
+pub(crate) use confirmation::nothing_pending;
+pub(crate) use retry::{BREAKER, OPENED};
 pub(crate) use trip::{Draft, Trips};
 
 use crate::event::Event;

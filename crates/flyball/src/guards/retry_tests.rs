@@ -21,7 +21,7 @@ fn limits() -> RetryLimits {
 }
 
 fn operation(attempts: u32, breaker: Breaker, trips: u32) -> Operation {
-    Operation { attempts, breaker, trips, first: 1 }
+    Operation { attempts, breaker, trips, first: 1, ..Operation::default() }
 }
 
 #[test]

@@ -284,11 +284,16 @@ impl Fields<'_> {
         self.put(key, Value::from(word_of(*slot)));
     }
 
-    /// One of a few words, or nothing.
-    pub(super) fn optional_word<W: Word>(&mut self, key: &'static str, slot: &mut Option<W>) {
+    /// One of a few words, or nothing. A word of `strictest` is stricter than any other.
+    pub(super) fn optional_word<W: Word>(
+        &mut self,
+        key: &'static str,
+        slot: &mut Option<W>,
+        strictest: Option<W>,
+    ) {
         if let Some(value) = self.take(key).cloned() {
             if let Some(word) = self.read_word::<W>(key, &value)
-                && self.admits(key, Some(word) == *slot, word.strictness() > slot.and_then(W::strictness))
+                && self.admits(key, Some(word) == *slot, Some(word) == strictest && *slot != strictest)
             {
                 *slot = Some(word);
             }

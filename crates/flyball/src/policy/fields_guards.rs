@@ -10,7 +10,7 @@ use super::guards::{
     Visits,
 };
 use super::values::Stricter;
-use super::{EdgePolicy, Labels, NodePolicy, Releases, ToolPolicy};
+use super::{EdgePolicy, Effect, Labels, Mode, NodePolicy, Releases, ToolPolicy};
 
 /// Observations in a row, the first included: one alone is never a repeat.
 const IN_A_ROW: std::ops::RangeInclusive<u64> = 2..=1_000_000;
@@ -309,7 +309,9 @@ impl Section for EdgePolicy {
 
 impl Section for ToolPolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        f.optional_word("effect", &mut self.effect);
+        // A call of a destructive tool needs an approval, so declaring one tightens, where approvals are required at all.
+        let approvals = matches!(self.guards.confirmation.mode, Mode::Staged | Mode::Block | Mode::Halt);
+        f.optional_word("effect", &mut self.effect, approvals.then_some(Effect::Destructive));
         self.guards.fields(f);
     }
 }

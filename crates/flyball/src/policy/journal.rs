@@ -220,7 +220,7 @@ impl Draft {
             }
             self.webhook = Some(address);
         }
-        f.optional_word("format", &mut self.format);
+        f.optional_word("format", &mut self.format, None);
         self.secret_env = variable(f, "secret_env");
         if f.has("email") {
             let mut email = Email::default();

@@ -1,7 +1,7 @@
 //! Layers that may only tighten, value by value.
 
 use super::*;
-use crate::policy::{Layer, Preset, resolve};
+use crate::policy::{Effect, Layer, Preset, resolve};
 use crate::{PolicySource, RulesVersion};
 use serde_json::json;
 
@@ -35,6 +35,7 @@ fn loosening_values_of_a_project_are_ignored_and_reported() {
         (json!({"budgets": {"session": {"runtime": "5h"}}}), "budgets.session.runtime"),
         (json!({"budgets": {"mode": "observe"}}), "budgets.mode"),
         (json!({"tools": {"bash": {"effect": "read"}}}), "tools.bash.effect"),
+        (json!({"tools": {"bash": {"effect": "write"}}}), "tools.bash.effect"),
         (json!({"tools": {"bash": {"repetition": "off"}}}), "tools.bash.repetition.mode"),
         (json!({"nodes": {"a": {"allow_cycles": true}}}), "nodes.a.allow_cycles"),
         (json!({"edges": {"a->b": {"repetition": {"limit": 9}}}}), "edges.a->b.repetition.limit"),
@@ -94,12 +95,27 @@ fn stricter_values_of_a_project_apply() {
         "guards": {"repetition": {"limit": 2, "mode": "halt"}, "visits": {"limit": 3}},
         "budgets": {"session": {"turns": 5, "cost_usd": 1}},
         "on_error": "block", "releases": {"ceiling": 1}, "notify": true,
-        "tools": {"bash": {"repetition": {"limit": 1}}},
+        "tools": {"bash": {"repetition": {"limit": 1}}, "deploy": {"effect": "destructive"}},
         "rules": [{"name": "no-prod", "when": "event.tool == 'deploy'", "decision": "block"}],
     });
     let resolved = resolve(&[project(tree.clone())], Preset::Agent).unwrap();
     assert_eq!(resolved.ignored, []);
     assert_eq!(resolved.policy, resolve(&[trusted(tree)], Preset::Agent).unwrap().policy);
+}
+
+#[test]
+fn a_destructive_tool_tightens_only_where_approvals_are_required() {
+    let tool = json!({"tools": {"deploy": {"effect": "destructive"}}});
+    for (mode, ignored) in [("staged", 0), ("block", 0), ("halt", 0), ("warn", 1), ("observe", 1), ("off", 1)]
+    {
+        let user = trusted(json!({"guards": {"confirmation": mode}}));
+        let resolved = resolve(&[user, project(tool.clone())], Preset::Agent).unwrap();
+        assert_eq!(resolved.ignored.len(), ignored, "{mode}");
+    }
+    let declared = trusted(tool);
+    let looser = project(json!({"tools": {"deploy": {"effect": "read"}}}));
+    let resolved = resolve(&[declared, looser], Preset::Agent).unwrap();
+    assert_eq!((resolved.ignored.len(), resolved.policy.effect_of("deploy")), (1, Some(Effect::Destructive)));
 }
 
 #[test]

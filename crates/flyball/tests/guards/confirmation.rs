@@ -151,7 +151,7 @@ fn every_answer_leads_where_the_contract_says() {
             awaiting,
             vec!["say"],
         ),
-        ("a second yes", asked().answer("yes").answer("yes"), Verdict::Allow, Status::Running, vec![]),
+        ("a second yes", asked().answer("yes").answer("yes"), Verdict::Allow, Status::Running, vec!["say"]),
         ("another plan", asked().plan(&["t3"]), Verdict::Allow, awaiting, vec!["plan.replaced", "say"]),
         (
             "a new request",
@@ -172,7 +172,7 @@ fn every_answer_leads_where_the_contract_says() {
             asked().human("and now?").answer("yes"),
             Verdict::Allow,
             Status::Running,
-            vec![],
+            vec!["say"],
         ),
     ] {
         let run = history.run();
@@ -221,7 +221,8 @@ fn what_a_person_says_beside_an_answer_drops_the_plan_only_if_it_is_none() {
     {
         let run = asked().human(text).answer("yes").run();
         assert_eq!((run.at(3).state, run.effects(3)[0]), (Status::Running, "plan.replaced"), "{text:?}");
-        assert_eq!(run.effects(4), [""; 0], "{text:?}: a yes comes too late for it");
+        assert_eq!(run.effects(4), ["say"], "{text:?}: a yes comes too late for it");
+        assert_eq!(run.said(4).len(), 1);
     }
     for origin in ["agent", "schedule"] {
         let message = json!({"text": "Show me the list of tasks.", "origin": origin});
@@ -270,7 +271,7 @@ fn the_policy_may_let_a_plan_wait_while_the_person_speaks_of_something_else() {
     assert!(run.effects(12).contains(&"plan.approved"), "{}", run.last().to_json());
     let run = keeps().later(3_600_000).human("what does it cost?").answer("yes").run();
     assert_eq!(run.effects(3), ["plan.expired", "say"]);
-    assert_eq!(run.effects(4), [""; 0]);
+    assert_eq!(run.said(4), ["Nothing is waiting for your approval, so nothing was done."]);
 }
 
 #[test]

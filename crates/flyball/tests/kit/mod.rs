@@ -113,7 +113,8 @@ fn policies() -> Vec<Value> {
             "turn": {"timeout": "5m", "tokens": 9_000}, "node": {"turns": 3, "runtime": "20m"},
             "loop": {"iterations": 2, "runtime": "30m", "cost_usd": 0.5}, "message": {"transitions": 6, "tool_calls": 8}}}),
         json!({"preset": "workflow", "releases": {"grant": 1, "ceiling": 2}, "labels": {"prefix": "x-"},
-            "tools": {"wait_job": {"effect": "poll"}, "bash": {"repetition": {"limit": 2}}, "search": {"effect": "read"}},
+            "tools": {"wait_job": {"effect": "poll"}, "bash": {"repetition": {"limit": 2}}, "search": {"effect": "read"},
+                "task_delete": {"effect": "destructive"}},
             "nodes": {"test": {"max_visits": 2}, "fix": {"allow_cycles": true, "turns": 2}},
             "edges": {"fix->test": {"max_transitions": 2}},
             "guards": {"confirmation": {"unclear": 1, "ttl": "2m", "language": "es"}}}),
@@ -396,7 +397,7 @@ impl Maker<'_> {
             }
             6 => json!({"type": "validation.passed"}),
             _ => {
-                json!({"type": self.rng.pick(&["operation.failed", "operation.failed", "operation.failed", "operation.succeeded"]),
+                json!({"type": self.rng.pick(&["operation.failed", "operation.failed", "operation.failed", "operation.requested", "operation.succeeded"]),
                 "operation": self.rng.pick(&["confirmation", "correction", "sync"])})
             }
         }]
@@ -434,8 +435,9 @@ impl Maker<'_> {
                 }
                 event
             }
-            1..=3 => {
-                let mut event = json!({"type": "confirmation.answered", "text": self.rng.pick(&ANSWERS)});
+            kind @ 1..=3 => {
+                let kind = if kind == 3 { "person.message" } else { "confirmation.answered" };
+                let mut event = json!({"type": kind, "text": self.rng.pick(&ANSWERS)});
                 if self.rng.once_in(2) {
                     event["by"] = json!(self.rng.pick(&["ana", "ana", "bob"]));
                 }

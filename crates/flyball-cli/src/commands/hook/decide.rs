@@ -9,7 +9,7 @@ use crate::fail::{Exit, Failure};
 use crate::hook_runs::{self, HookRun};
 use crate::{load, person, store};
 use flyball::policy::{Effect, OnError};
-use flyball::{Code, Decision, Origin, Preset, Status, Verdict};
+use flyball::{Code, Decision, Origin, Preset, RulesVersion, Status, Verdict};
 use flyball_adapt::hook::{
     Call, Earlier, Garbled, Host, Moment, Outcome, Reply, Say, Tool, decode, is_known_read_only, pair, reply,
 };
@@ -218,12 +218,18 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
     let policy = recorder.policy();
     let destructive =
         call.tool.as_ref().is_some_and(|tool| policy.effect_of(&tool.name) == Some(Effect::Destructive));
-    if destructive && call.moment == Moment::BeforeTool && !call.host.can_ask() {
+    let approvals = destructive && requires_approvals(&call.session, recorder)?;
+    if destructive && !approvals && call.moment == Moment::BeforeTool && !call.host.can_ask() {
         let plan = plan(&call);
         let at = call.events.len().saturating_sub(1);
         call.events.splice(at..at, plan);
     }
-    let decisions = submit(&call.events, call.moment, recorder)?;
+    let mut decisions = Vec::new();
+    if approvals && call.moment == Moment::AfterTool && call.host.can_ask() {
+        let approved: Vec<Value> = approved_in_dialog(&mut call, recorder)?.into_iter().collect();
+        decisions.extend(submit(&approved, Moment::Fact, recorder)?);
+    }
+    decisions.extend(submit(&call.events, call.moment, recorder)?);
     let state = match decisions.last() {
         Some(decision) if decision.state != Status::Ended => decision.state,
         _ => status(&call.session, recorder)?,
@@ -234,7 +240,7 @@ fn decide(mut call: Call, recorder: &Recorder, store: &str) -> Result<Reply, Fai
         _ => earlier.and_then(|earlier| earlier.warned).filter(|_| !call.host.hears_before()),
     };
     let (held, earlier) = (held.as_deref(), earlier.as_deref());
-    let outcome = Outcome { decisions: &decisions, state, destructive, held, earlier, store };
+    let outcome = Outcome { decisions: &decisions, state, destructive, approvals, held, earlier, store };
     let reply = reply(&call, &outcome);
     if call.events.iter().any(|event| event.get("type").is_some_and(|kind| kind == "session.ended")) {
         // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
@@ -303,7 +309,49 @@ fn earlier(call: &mut Call, recorder: &Recorder) -> Result<Option<Earlier>, Fail
     Ok(found)
 }
 
-/// The question that a person is to answer before a call runs that cannot be undone.
+/// Whether the rules of a session require an approval of destructive calls.
+fn requires_approvals(session: &str, recorder: &Recorder) -> Result<bool, Failure> {
+    let known = recorder.session(session)?.map(|(state, _)| state.rules_version());
+    Ok(known.unwrap_or(recorder.policy().rules_version) > RulesVersion::V1)
+}
+
+/// The request of a call that has run although it was blocked for lack of an approval: the host has asked its user, who
+/// agreed. It is recorded as approved, so that the call and its result count.
+fn approved_in_dialog(call: &mut Call, recorder: &Recorder) -> Result<Option<Value>, Failure> {
+    let (Some(tool), Some(ended)) = (call.tool.clone(), call.events.last_mut()) else { return Ok(None) };
+    let named = ended.get("call").and_then(Value::as_str).map(str::to_owned);
+    let is_this = |known: &str| match (&named, &call.unpaired) {
+        (Some(named), _) => known == named,
+        (None, Some(start)) => known.starts_with(start.as_str()),
+        (None, None) => false,
+    };
+    let journal = recorder.journal();
+    let Some(seq) = journal.load(&call.session)?.map(|loaded| loaded.head.seq) else { return Ok(None) };
+    let mut records = journal.records(&call.session, seq.saturating_sub(LOOK_BACK).max(1), seq)?;
+    let request = loop {
+        let Some(record) = records.pop() else { return Ok(None) };
+        let event: Value = serde_json::from_str(&record.text).unwrap_or_default();
+        let of_this_call = event.get("call").and_then(Value::as_str).is_some_and(is_this);
+        if of_this_call && event.get("type").is_some_and(|kind| kind == "tool.requested") {
+            break (record, event);
+        }
+    };
+    let decision = serde_json::from_str::<Decision>(&request.0.decision).unwrap_or_default();
+    if !decision.trips.iter().any(|trip| trip.reason == "approval_required") {
+        return Ok(None);
+    }
+    let id = request.1.get("id").and_then(Value::as_str).map(|id| format!("{id}:dialog"));
+    let call_id = request.1.get("call").cloned().unwrap_or_default();
+    ended["call"] = call_id.clone();
+    let mut event = json!({"type": "tool.requested", "session": call.session, "call": call_id, "tool": tool.name,
+        "args": tool.args, flyball::APPROVED_BY: call.host.as_str()});
+    if let Some(id) = id {
+        event["id"] = json!(id);
+    }
+    Ok(Some(event))
+}
+
+/// The question that a person is to answer before a destructive call, under version 1 of the rules.
 fn plan(call: &Call) -> Option<Value> {
     let (tool, asked) = (call.tool.as_ref()?, call.events.last()?);
     let id = asked.get("id").and_then(Value::as_str).map(|id| format!("{id}:plan"));

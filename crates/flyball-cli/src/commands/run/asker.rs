@@ -57,14 +57,15 @@ impl Asker for AtTerminal {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         let evidence = self.evidence(session, about);
         let (mark, printed) = self.lines.so_far(|so_far| {
-            let printed = so_far.lane(session).and_then(|lane| lane.asks.as_deref()) == Some(question);
+            let printed = so_far.lane(session).is_some_and(|lane| lane.has_told(question));
             (so_far.mark(session), printed)
         });
+        let in_a_plan = about.is_some_and(|about| about.state == Status::AwaitingConfirmation);
         let mut text = evidence;
         let asked: Vec<String> = question.lines().map(|text| line(text, SHOWN)).collect();
         // A question that was printed right above is not printed again.
         let in_plan = asked.iter().all(|asked| text.iter().any(|known| known.contains(asked.as_str())));
-        if !(in_plan || printed && text.is_empty()) {
+        if !(in_plan || printed && (text.is_empty() || in_a_plan)) {
             text.extend(asked);
         }
         self.lines.aside(|| self.answer(mark.as_deref(), &text))

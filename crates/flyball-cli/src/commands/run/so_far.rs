@@ -29,6 +29,8 @@ pub(super) struct Lane {
     pub(super) asks: Option<String>,
     /// What was said last.
     pub(super) said: Option<String>,
+    /// What was said to the person since they spoke last.
+    to_person: Vec<String>,
     /// The checks of this turn were told one by one.
     pub(super) checked: bool,
     /// The tests that failed when they were last run.
@@ -70,6 +72,7 @@ impl SoFar {
         let lane = self.lanes.entry(event.session.clone()).or_default();
         lane.last_at = event.at.unwrap_or(lane.last_at);
         lane.take(event, decision.decision < Verdict::Block);
+        lane.tell_person(past);
         if !moves {
             return Vec::new();
         }
@@ -164,6 +167,29 @@ fn turns_of(policy: &Policy, node: &str, in_a_loop: bool) -> Option<u64> {
 }
 
 impl Lane {
+    /// Whether the person was told a text already, since they spoke last.
+    pub(super) fn has_told(&self, text: &str) -> bool {
+        let same = |separator: &str| self.to_person.join(separator) == text;
+        self.asks.as_deref() == Some(text) || same(" ") || same("\n")
+    }
+
+    fn tell_person(&mut self, past: &Past) {
+        let event = &past.event;
+        match &event.kind {
+            Kind::UserMessage { .. } | Kind::PersonMessage { .. } | Kind::ConfirmationAnswered { .. } => {
+                self.to_person.clear();
+            }
+            Kind::AssistantMessage { text, .. } if !event.extra.contains_key("reply") => {
+                self.to_person.push(text.clone());
+            }
+            Kind::QuestionAsked { text } => self.to_person.push(text.clone()),
+            _ => {}
+        }
+        let says = past.decision.effects.iter().filter(|effect| effect.effect == "say");
+        self.to_person
+            .extend(says.filter_map(|effect| Some(effect.fields.get("text")?.as_str()?.to_owned())));
+    }
+
     fn take(&mut self, event: &Event, accepted: bool) {
         // Whatever comes after a question is its answer, or nobody waits for one any more.
         self.asks = None;

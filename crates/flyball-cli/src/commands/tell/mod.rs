@@ -67,6 +67,9 @@ fn may_be_told(event: &Event, waits: bool) -> Result<(), Failure> {
         }
         // A question that waits for a person is not an agent's to replace.
         Kind::ConfirmationRequested { .. } if waits => return person::speaks(&event.session),
+        _ if event.extra.contains_key(flyball::APPROVED_BY) => {
+            "a person approves with `flyball approve SESSION`"
+        }
         _ if event.extra.contains_key("idle") => "leave the field `idle` out: time counts as it passes",
         _ if event.extra.contains_key("suspended_ms") => {
             "leave the field `suspended_ms` out: Flyball stamps it"

@@ -197,6 +197,11 @@ impl<'c, 't> Course<'c, 't> {
         Ok(())
     }
 
+    /// Whether the next thing in the history of the states is this step.
+    pub(super) fn upcoming(&self, from: State, to: State) -> bool {
+        self.states.upcoming_step(from.as_str(), to.as_str()).is_some()
+    }
+
     /// Whether a person has said or released something since a step was refused: worth another try.
     fn encouraged(&mut self) -> Result<bool, Stop> {
         if self.states.encouraged() {
@@ -289,7 +294,9 @@ impl<'c, 't> Course<'c, 't> {
     /// An attempt failed. Whether it may be tried again is the guard's to say; how long to wait is the person's.
     pub(super) fn failed(&mut self, operation: &str, key: &str) -> Result<Tried, Stop> {
         let kind = Kind::OperationFailed { operation: operation.to_owned(), key: Some(key.to_owned()) };
-        let event = self.turn.event(kind);
+        let mut event = self.turn.event(kind);
+        // The person is told here, once, with what the question is about and in their language.
+        event.extra.insert("quiet".to_owned(), json!(true));
         let past = self.turn.walk.lane.record(event)?;
         let operation = (operation.to_owned(), key.to_owned());
         if past.decision.decision < Verdict::Block {

@@ -374,6 +374,8 @@ impl Course<'_, '_> {
         self.start_over(words, *text == Text::Aborted)
     }
 
+    /// Everything is dropped. The conversation stays in the state `error` until the next message, which starts from
+    /// `idle`; where the words do not ask anything themselves, the first question is put.
     fn start_over(&mut self, words: String, asks: bool) -> Over {
         self.values.clear();
         self.keep_slots();
@@ -381,12 +383,15 @@ impl Course<'_, '_> {
         self.asked = None;
         self.expecting = Expecting::Anything;
         self.question = words;
-        if asks {
-            // The sentence ends with a question: the answer begins the next conversation.
-            return Ok(None);
+        if self.upcoming(State::Error, State::Idle) {
+            // A history in which the first question was put from `idle`.
+            self.go(State::Idle)?;
+            return self.next();
         }
-        self.go(State::Idle)?;
-        self.next()
+        if !asks {
+            self.ask(0)?;
+        }
+        Ok(None)
     }
 
     /// Does what there is to do, tells about it, and ends.
@@ -396,7 +401,13 @@ impl Course<'_, '_> {
             self.go(State::ExecutingAction)?;
             let args = self.turn.walk.vars.fill_value(&action.args);
             let call = self.name.clone();
-            match tool::invoke(self.turn, &call, &action.tool, &args, None)? {
+            let called = if self.spec.confirm {
+                // The yes was to these very values.
+                tool::invoke_approved(self.turn, &call, &action.tool, &args)?
+            } else {
+                tool::invoke(self.turn, &call, &action.tool, &args, None)?
+            };
+            match called {
                 Called::Ran { ok: true, text } => output = text.trim_end().to_owned(),
                 Called::Ran { ok: false, text } | Called::Refused { text } => {
                     self.go(State::Error)?;
