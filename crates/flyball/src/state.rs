@@ -150,6 +150,9 @@ impl State {
         sections.write("answers", 1, &self.answers)?;
         sections.write("ledger", 1, &self.ledger)?;
         sections.write("flow", 1, &self.flow)?;
+        if let Some(start) = &self.flow.start {
+            sections.write("flow_start", 1, start)?;
+        }
         self.watch.write(sections)
     }
 
@@ -169,7 +172,7 @@ impl State {
         } else {
             state.read_record(body)?;
         }
-        state.flow.rebuild();
+        state.flow.rebuild(state.rules);
         state.ledger.rules = state.rules;
         Ok(state)
     }
@@ -221,7 +224,14 @@ impl State {
             "tally" => into(read_into(&mut self.tally, layout, bytes)),
             "answers" => into(read_into(&mut self.answers, layout, bytes)),
             "ledger" => into(read_into(&mut self.ledger, layout, bytes)),
+            // The start comes in a section of its own, after the rest.
             "flow" => into(read_into(&mut self.flow, layout, bytes)),
+            "flow_start" => {
+                let mut start = String::new();
+                let rest = into(read_into(&mut start, layout, bytes))?;
+                self.flow.start = Some(start);
+                Ok(rest)
+            }
             guard => match self.watch.read(guard, layout, bytes) {
                 Some(read) => into(read),
                 None => Err(bad(&format!("its part '{part}' is not known"))),
