@@ -3,18 +3,20 @@
 //! `step` is pure: the same policy, state and event give the same decision and the same new state, on every machine.
 //! It has no clock (time comes with the event), does no I/O and performs no effect; it returns what is to be done.
 
-use crate::decision::{Decision, Verdict};
+use crate::decision::{Decision, Severity, Verdict};
 use crate::error::Error;
 use crate::event::{Event, Kind, identity};
 use crate::fingerprint::Fingerprint;
-use crate::guards::{Cx, Family, Trips};
+use crate::guards::{Cx, Family, Trips, Watch, destinations, listed};
 use crate::ledger::Facts;
 use crate::lifecycle;
+use crate::limits::SHOWN_NAME_BYTES;
 use crate::person;
 use crate::policy::{Guards, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
+use crate::window::cut;
 
 /// How far a clock must go back to count as set back. Less is disorder: processes that report side by side.
 const CLOCK_STEP_MS: u64 = 5_000;
@@ -92,6 +94,9 @@ fn judge(
     if facts.human {
         state.watch.fresh();
     }
+    if state.rules > RulesVersion::V1 {
+        state.flow.note_start(event);
+    }
     let counters = (!policy.rules.is_empty()).then(|| state.counters_at(event.node.as_deref()));
     let State { watch, flow, credits, releases, .. } = state;
     let cx = Cx {
@@ -113,6 +118,9 @@ fn judge(
         watch.ask(&cx, trips);
         verdict::settle(policy, credits, releases, trips);
         if trips.verdict() >= Verdict::Block {
+            if cx.rules > RulesVersion::V1 {
+                offer_destinations(watch, &cx, trips);
+            }
             watch.refused(&cx, trips);
             return true;
         }
@@ -126,6 +134,42 @@ fn judge(
         state.totals.errors = state.totals.errors.saturating_add(1);
     }
     false
+}
+
+/// Names the other destinations to whoever asked for a transition that is refused: those that are declared, and that no
+/// guard refuses at the moment.
+fn offer_destinations(watch: &Watch, cx: &Cx<'_>, trips: &mut Trips) {
+    let Kind::TransitionRequested { from, to, .. } = &cx.event.kind else { return };
+    let others: Vec<&str> =
+        destinations(cx, from).into_iter().filter(|other| *other != to.as_str()).collect();
+    let open: Vec<&str> = others
+        .iter()
+        .copied()
+        .filter(|other| {
+            let kind = Kind::TransitionRequested { from: from.clone(), to: (*other).to_owned(), edge: None };
+            let event = Event { kind, ..cx.event.clone() };
+            let mut asked = Trips::default();
+            let limits = limits_for(cx.policy, &event, cx.facts);
+            watch.ask(&Cx { event: &event, limits, ..*cx }, &mut asked);
+            asked.verdict() < Verdict::Block
+        })
+        .collect();
+    if others.is_empty() {
+        return;
+    }
+    let names = listed(cx, &open);
+    let offer = if open.is_empty() {
+        format!("No other destination of '{}' is open.", cx.label(from))
+    } else {
+        format!("Open from '{}': {names}.", cx.label(from))
+    };
+    for draft in trips.list.iter_mut().filter(|draft| draft.trip.severity >= Severity::Block) {
+        if draft.trip.evidence.names.is_empty() {
+            draft.trip.evidence.names =
+                open.iter().map(|name| cut(name, SHOWN_NAME_BYTES).to_owned()).collect();
+        }
+    }
+    trips.note = Some(offer);
 }
 
 /// The guards' limits for what the event is about: its tool if the policy names it, else its edge, else its node.

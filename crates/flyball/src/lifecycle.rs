@@ -190,7 +190,7 @@ fn begin(state: &mut State, policy: Option<&Value>, workflow: Option<&Workflow>,
         state.policy = Some(canonical_json(policy));
     }
     if let Some(workflow) = workflow {
-        state.flow.set_workflow(workflow);
+        state.flow.set_workflow(workflow, state.rules);
     }
     if let Some(parent) = parent.filter(|parent| parent.len() <= NAME_BYTES) {
         state.parent = Some(parent.to_owned());
@@ -278,7 +278,7 @@ fn release(
         state.blocked = None;
         if state.labelled {
             state.labelled = false;
-            trips.effect("label.removed", "label", policy.hitl_label());
+            trips.effect("label.removed", "label", policy.hitl_label(state.rules));
         }
     }
 }

@@ -21,7 +21,7 @@ pub enum Ending {
 
 /// Every reason with its kind of end. `completed`, `transition` and `error` are said by whoever ends a session; all
 /// others are reasons of trips.
-pub const REASONS: [(&str, Ending); 38] = [
+pub const REASONS: [(&str, Ending); 39] = [
     ("completed", Ending::Success),
     ("transition", Ending::Success),
     ("max_runtime", Ending::Exhaustion),
@@ -52,6 +52,7 @@ pub const REASONS: [(&str, Ending); 38] = [
     ("repeated_denial", Ending::Exhaustion),
     ("monologue", Ending::Exhaustion),
     ("no_progress", Ending::Exhaustion),
+    ("transition_not_allowed", Ending::External),
     ("quality_gate_blocked", Ending::External),
     ("confirmation_expired", Ending::External),
     ("confirmation_unclear", Ending::External),

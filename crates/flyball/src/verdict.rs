@@ -70,10 +70,13 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         state.blocked.get_or_insert_with(|| latch(draft, state.seq));
         if policy.escalate && !state.labelled {
             state.labelled = true;
-            effects.push(("label.added", BTreeMap::from([("label".to_owned(), json!(policy.hitl_label()))])));
+            effects.push((
+                "label.added",
+                BTreeMap::from([("label".to_owned(), json!(policy.hitl_label(state.rules)))]),
+            ));
         }
     }
-    let feedback = feedback(&trips.list);
+    let feedback = feedback(&trips.list, trips.note.as_deref());
     let retry_after_ms = trips.list.iter().filter_map(|draft| draft.retry_after_ms).max();
     let seq = state.seq;
     let effects = effects.into_iter().enumerate().map(|(at, (effect, fields))| Effect {
@@ -166,17 +169,14 @@ fn halted_fields(state: &State, draft: &Draft) -> BTreeMap<String, Value> {
 }
 
 /// The templates of the gravest trips, within the bound.
-fn feedback(drafts: &[Draft]) -> Option<String> {
+fn feedback(drafts: &[Draft], note: Option<&str>) -> Option<String> {
     let gravest = drafts.iter().map(|draft| draft.trip.severity).max()?;
     if gravest < Severity::Warn {
         return None;
     }
     let mut text = String::new();
-    for part in drafts
-        .iter()
-        .filter(|draft| draft.trip.severity == gravest)
-        .filter_map(|draft| draft.feedback.as_deref())
-    {
+    let templates = drafts.iter().filter(|draft| draft.trip.severity == gravest);
+    for part in templates.filter_map(|draft| draft.feedback.as_deref()).chain(note) {
         if !text.is_empty() {
             text.push(' ');
         }

@@ -1,9 +1,9 @@
 //! `cycle`: one block of acts that stands several times in a row.
 //!
 //! On tool calls: (call, result) pairs with any period up to 64, found exactly. The pass that completes the cycle is
-//! answered with a warning; the call that would begin another pass is blocked. On transitions (seeds 000 and 003):
-//! a block of p transitions repeated, a recurring suffix, and self-loops as a class of their own, each looked at with
-//! the proposed transition appended, so that the transition that would close the cycle is refused.
+//! answered with a warning; the call that would begin another pass is blocked. On transitions: a block of p transitions
+//! repeated, a recurring suffix, and self-loops as a class of their own, each looked at with the proposed transition
+//! appended, so that the transition that would close the cycle is refused.
 
 use super::{Cx, Draft, Guard, Trips, ladder};
 use crate::decision::{HaltReason, Severity};
@@ -13,6 +13,7 @@ use crate::ledger::CallFacts;
 use crate::limits::PERIOD;
 use crate::periodic::{Periodic, Repeat};
 use crate::policy::{Effect, TransitionCycles};
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -139,8 +140,8 @@ impl Cycle {
             return;
         }
         let next = transition_key(from, to);
-        let Some((found, rule)) = transition_cycle(&self.transitions, &limits.transitions, next, from == to)
-        else {
+        let rule = if cx.rules == RulesVersion::V1 { first_transition_cycle } else { transition_cycle };
+        let Some((found, rule)) = rule(&self.transitions, &limits.transitions, next, from == to) else {
             return;
         };
         let shown = (found.period * found.passes()).min(12);
@@ -181,7 +182,32 @@ fn transition_key(from: &str, to: &str) -> Fingerprint {
 }
 
 /// The first rule that the proposed transition would break, with the number it is measured by.
+///
+/// A self-edge taken again and again is a class of its own (`self_loop`). One that closes a longer block is found like
+/// any other transition, and so are all of them where the class is off.
 fn transition_cycle(
+    history: &Periodic,
+    limits: &TransitionCycles,
+    next: Fingerprint,
+    self_edge: bool,
+) -> Option<(Repeat, u64)> {
+    let self_loop = limits.self_loop.filter(|_| self_edge);
+    if let Some(limit) = self_loop
+        && let Some(found) = history.repeat_with(next, 1, 1, limit as usize + 1)
+    {
+        return Some((found, limit));
+    }
+    if let Some(most) = limits.max_period
+        && let Some(found) = history.block_with(next, most as usize, limits.repeats as usize)
+    {
+        return Some((found, limits.repeats));
+    }
+    let length = limits.suffix_length? as usize;
+    recurring_suffix(history, next, length, self_loop.is_some()).map(|found| (found, 2))
+}
+
+/// The same under version 1 of the rules: a self-edge belongs to its own class only.
+fn first_transition_cycle(
     history: &Periodic,
     limits: &TransitionCycles,
     next: Fingerprint,
@@ -199,19 +225,22 @@ fn transition_cycle(
         return Some((found, limits.repeats));
     }
     let length = limits.suffix_length? as usize;
-    recurring_suffix(history, next, length).map(|found| (found, 2))
+    recurring_suffix(history, next, length, false).map(|found| (found, 2))
 }
 
-/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap.
-fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize) -> Option<Repeat> {
+/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap. With
+/// `own_class` not inside one run of equal transitions: that is for another rule to judge.
+fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize, own_class: bool) -> Option<Repeat> {
     let window = (3 * length).max(10);
     let mut recent = history.last(window - 1);
     recent.push(next);
     let earlier_end = recent.len().checked_sub(length)?;
     let suffix = recent.get(earlier_end..)?;
+    let one_run = recent.iter().rev().take_while(|transition| **transition == next).count();
+    let run_from = recent.len() - if own_class { one_run } else { 0 };
     let found = (0..=earlier_end.checked_sub(length)?)
         .rev()
-        .find(|at| recent.get(*at..at + length) == Some(suffix))?;
+        .find(|at| *at < run_from && recent.get(*at..at + length) == Some(suffix))?;
     let period = earlier_end - found;
     Some(Repeat { period, run: period })
 }

@@ -24,10 +24,12 @@ mod transitions;
 mod trip;
 mod validation;
 mod visits;
+mod workflow;
 
 pub use budget::{Ancestor, Family};
 pub(crate) use budget_line::Tripped;
 pub(crate) use trip::{Draft, Trips};
+pub(crate) use workflow::{destinations, listed};
 
 use crate::event::Event;
 use crate::flow::Flow;
@@ -184,6 +186,7 @@ macro_rules! all_guards {
 
 all_guards! {
     budget: budget::Budget,
+    workflow: workflow::DeclaredWorkflow,
     visits: visits::Visits,
     transitions: transitions::Transitions,
     cycle: cycle::Cycle,

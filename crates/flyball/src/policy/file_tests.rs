@@ -47,6 +47,7 @@ fn the_schema_lists_the_keys_that_the_reader_knows() {
         ("PeriodsFile", "/guards/cycle/calls"),
         ("TransitionCyclesFile", "/guards/cycle/transitions"),
         ("RecurrenceFile", "/guards/recurrence"),
+        ("DeclaredWorkflowFile", "/guards/workflow"),
         ("VisitsFile", "/guards/visits"),
         ("TransitionsFile", "/guards/transitions"),
         ("StallFile", "/guards/stall"),
