@@ -2,7 +2,7 @@
 
 use crate::event::{Event, Kind, Usage};
 use crate::graph::{Loop, Workflow, carry_over, loops};
-use crate::limits::{SHOWN_NAME_BYTES, TRAIL};
+use crate::limits::SHOWN_NAME_BYTES;
 use crate::rules_version::RulesVersion;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
@@ -200,16 +200,15 @@ impl Flow {
     }
 
     /// An act was accepted or a fact arrived: move on.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Remembers `history` transitions.
+    pub(crate) fn apply(&mut self, event: &Event, history: usize) {
         match &event.kind {
             Kind::TransitionRequested { from, to, .. } => {
                 if let Some(used) = self.closes_at(event).and_then(|at| self.used.get_mut(at)) {
                     used.iterations = used.iterations.saturating_add(1);
                 }
-                if self.trail.len() == TRAIL {
-                    self.trail.pop_front();
-                }
                 self.trail.push_back((shown(from), shown(to)));
+                self.trail.drain(..self.trail.len().saturating_sub(history));
                 self.node = Some(shown(to));
             }
             Kind::TurnStarted {} | Kind::TurnFinished { .. } => {
@@ -226,12 +225,18 @@ impl Flow {
         self.used.fill(LoopUse::default());
     }
 
-    /// The nodes that were gone through, oldest first.
-    pub(crate) fn trail(&self) -> Vec<String> {
-        chain(self.trail.iter().map(|(from, to)| (from.as_str(), to.as_str())))
+    /// The last transitions, oldest first, at most `most`.
+    pub(crate) fn recent(&self, most: usize) -> impl Iterator<Item = (&str, &str)> {
+        let from = self.trail.len().saturating_sub(most);
+        self.trail.iter().skip(from).map(|(from, to)| (from.as_str(), to.as_str()))
     }
 
-    /// The same with one more transition.
+    /// The nodes that these transitions went through, oldest first.
+    pub(crate) fn trail(&self, most: usize) -> Vec<String> {
+        chain(self.recent(most))
+    }
+
+    /// All that is remembered, with one more transition.
     pub(crate) fn trail_with(&self, from: &str, to: &str) -> Vec<String> {
         let gone = self.trail.iter().map(|(from, to)| (from.as_str(), to.as_str()));
         chain(gone.chain([(cut(from, SHOWN_NAME_BYTES), cut(to, SHOWN_NAME_BYTES))]))

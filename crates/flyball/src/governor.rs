@@ -11,6 +11,7 @@ use crate::guards::{Cx, Family, Trips, Watch, destinations, listed};
 use crate::ledger::Facts;
 use crate::lifecycle;
 use crate::limits::SHOWN_NAME_BYTES;
+use crate::observation::Observation;
 use crate::person;
 use crate::policy::{Guards, Policy};
 use crate::rules_version::RulesVersion;
@@ -46,6 +47,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
     }
     let elapsed = advance(state, event);
     let facts = state.ledger.facts(event, policy, state.seq, state.rules);
+    let seen = Observation::of(event, state.rules);
     state.flow.spend(elapsed, &event.usage);
     let mut trips = Trips::default();
     let was_halted = state.is_halted();
@@ -58,11 +60,12 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
             if let Some((_, name)) = &reading {
                 trips.effect(person::EFFECT, "as", *name);
             }
-            judge(policy, state, event, &facts, family, &mut trips)
+            judge(policy, state, event, (&facts, &seen), family, &mut trips)
         }
     };
     if state.rules > RulesVersion::V1 {
         person::note(state, event, refused);
+        state.work.note(event, &seen);
     }
     let is_release = matches!(event.kind, Kind::HumanReleased { .. });
     if was_halted && state.is_halted() && !event.kind.asks() && !is_release {
@@ -86,7 +89,7 @@ fn judge(
     policy: &Policy,
     state: &mut State,
     event: &Event,
-    facts: &Facts,
+    (facts, seen): (&Facts, &Observation),
     family: &Family,
     trips: &mut Trips,
 ) -> bool {
@@ -104,6 +107,7 @@ fn judge(
         limits: limits_for(policy, event, facts),
         event,
         facts,
+        seen,
         flow,
         family,
         seq: state.seq,
@@ -129,7 +133,7 @@ fn judge(
         watch.tell(&cx, trips);
         verdict::settle(policy, credits, releases, trips);
     }
-    flow.apply(event);
+    flow.apply(event, policy.kept_history(state.rules));
     if facts.result.as_ref().is_some_and(|result| result.failed && !result.ignored) {
         state.totals.errors = state.totals.errors.saturating_add(1);
     }

@@ -34,6 +34,7 @@ mod ledger;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;
+mod observation;
 mod periodic;
 mod person;
 pub mod policy;
@@ -55,14 +56,16 @@ pub use decision::{
 pub use error::{Code, Error};
 pub use event::{
     Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised,
+    effect_of, normalise_into, normalised, without_timestamps,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
 pub use guards::{Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
-pub use report::{GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting};
+pub use report::{
+    GuardHold, LoopReport, OperatorStop, Report, Standing, Transition, TransitionHistory, Waiting,
+};
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;

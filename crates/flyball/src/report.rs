@@ -28,6 +28,26 @@ pub struct LoopReport {
     pub badge: String,
 }
 
+/// One transition between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Transition {
+    /// The node it left.
+    pub from: String,
+    /// The node it entered.
+    pub to: String,
+}
+
+/// The transitions that a report shows, and how many the rules against cycles look back at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TransitionHistory {
+    /// How many are shown at most: `max_history` of the policy.
+    pub max_history: u64,
+    /// How many the rules look back at: `max_history`, or more where a rule needs more.
+    pub effective: u64,
+    /// The last ones, oldest first.
+    pub recent: Vec<Transition>,
+}
+
 /// A session at a glance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -73,6 +93,8 @@ pub struct Report {
     pub node: Option<String>,
     /// The way through the nodes, oldest first.
     pub trail: Vec<String>,
+    /// The last transitions, and how many the rules against cycles look back at.
+    pub history: TransitionHistory,
     /// Visits of each node of the workflow.
     pub visits: BTreeMap<String, u32>,
     /// The loops of the workflow.
@@ -249,7 +271,8 @@ impl State {
             rules_version: self.rules.number(),
             confirmation: self.watch.confirmation.phase(),
             node: self.flow.node().map(str::to_owned),
-            trail: self.flow.trail(),
+            trail: self.flow.trail(policy.shown_history(self.rules)),
+            history: self.history(policy),
             visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),
             loops: loops.collect(),
             trends: self
@@ -260,6 +283,16 @@ impl State {
                 .collect(),
             tools: self.tally.tools().clone(),
             off: switched_off(policy),
+        }
+    }
+
+    fn history(&self, policy: &Policy) -> TransitionHistory {
+        let cycles = &policy.guards.cycle.transitions;
+        let shown = self.flow.recent(policy.shown_history(self.rules));
+        TransitionHistory {
+            max_history: cycles.max_history,
+            effective: cycles.history_needed(),
+            recent: shown.map(|(from, to)| Transition { from: from.to_owned(), to: to.to_owned() }).collect(),
         }
     }
 

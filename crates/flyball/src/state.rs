@@ -8,6 +8,7 @@ use crate::flow::Flow;
 use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
+use crate::observation::WorkLog;
 use crate::person::Person;
 use crate::policy::Counters;
 use crate::rules_version::RulesVersion;
@@ -113,6 +114,8 @@ pub struct State {
     pub(crate) totals: Totals,
     /// What each tool was asked for, was refused and failed at.
     pub(crate) tally: Tally,
+    /// The last outputs, diffs and failures, for the evidence of a halt.
+    pub(crate) work: WorkLog,
     pub(crate) answers: Answers,
     pub(crate) ledger: Ledger,
     pub(crate) flow: Flow,
@@ -141,6 +144,9 @@ impl State {
         sections.write("stops", 1, &self.stops)?;
         if self.person != Person::default() {
             sections.write("person", 1, &self.person)?;
+        }
+        if self.work != WorkLog::default() {
+            sections.write("work", 1, &self.work)?;
         }
         if (self.behind_ms, self.suspended_ms) != (0, 0) {
             sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
@@ -214,6 +220,7 @@ impl State {
             "session" => into(self.read_session(layout, bytes)),
             "stops" => into(read_into(&mut self.stops, layout, bytes)),
             "person" => into(read_into(&mut self.person, layout, bytes)),
+            "work" => into(read_into(&mut self.work, layout, bytes)),
             "clock" => {
                 let mut clock = (0, 0);
                 let rest = into(read_into(&mut clock, layout, bytes))?;

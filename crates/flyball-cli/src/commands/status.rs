@@ -225,6 +225,15 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     if !visits.is_empty() {
         writeln!(out, "  visits: {}", line(&visits.join(", "), 300))?;
     }
+    if !report.trail.is_empty() {
+        let shown = report.history.recent.len() as u64;
+        let all = if shown < report.transitions {
+            format!(" {shown} of {}", report.transitions)
+        } else {
+            String::new()
+        };
+        writeln!(out, "  last transitions{all}: {}", line(&report.trail.join(" → "), 400))?;
+    }
     for text in trend::all(report) {
         writeln!(out, "  {}", line(&text, 200))?;
     }

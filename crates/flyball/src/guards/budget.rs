@@ -116,7 +116,7 @@ impl Budget {
         let draft = Draft::new("budget", line.reason, severity, message.clone())
             .budget(line.scope, line.name, limit, line.used)
             .events(vec![cx.seq])
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .actions(&["raise_budget", "switch_to_interactive", "stop"])
             .halts_as(HaltReason::BudgetExceeded)
             .feedback(if severity == Severity::Warn {

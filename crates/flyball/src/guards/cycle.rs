@@ -17,6 +17,9 @@ use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+/// The most transitions that a message tells.
+const MESSAGE_STEPS: usize = 12;
+
 /// The recent calls and transitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cycle {
@@ -107,7 +110,7 @@ impl Cycle {
 
     /// Outputs and measured states that come round again and again, with any period.
     fn tell_state(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        let Some((series, what, state)) = super::oscillation::state_of(cx) else { return };
+        let Some((series, what, state)) = super::oscillation::whole_state(cx) else { return };
         let is_output = matches!(cx.event.kind, Kind::TurnFinished { .. });
         let stream = if is_output { &mut self.outputs } else { &mut self.states };
         stream.push(series.with(state), cx.seq);
@@ -122,7 +125,7 @@ impl Cycle {
             .scope("stream", kind)
             .events(stream.last_events(found.period * found.passes()))
             .block(period, passes, stream.last(found.period))
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .actions(&["switch_to_interactive", "spawn_reconciliation_node", "tighten_context_pack"])
             .halts_as(HaltReason::Oscillating)
             .feedback(
@@ -144,12 +147,14 @@ impl Cycle {
         let Some((found, rule)) = rule(&self.transitions, &limits.transitions, next, from == to) else {
             return;
         };
-        let shown = (found.period * found.passes()).min(12);
+        let span = found.period * found.passes();
         let mut trail = cx.flow.trail_with(from, to);
+        let shown = if cx.rules == RulesVersion::V1 { span.min(MESSAGE_STEPS) } else { span };
         trail.drain(..trail.len().saturating_sub(shown + 1));
-        let labels: Vec<&str> = trail.iter().map(|node| cx.label(node)).collect();
+        let told = trail.iter().skip(trail.len().saturating_sub(MESSAGE_STEPS + 1));
+        let labels: Vec<&str> = told.map(|node| cx.label(node)).collect();
         let message = format!("Oscillating cycle detected: {}", labels.join("→"));
-        let mut events = self.transitions.last_events((found.period * found.passes()).saturating_sub(1));
+        let mut events = self.transitions.last_events(span.saturating_sub(1));
         events.push(cx.seq);
         let draft = Draft::new("cycle", "cycle_detected", Severity::Block, message)
             .count(found.passes() as u64, rule)

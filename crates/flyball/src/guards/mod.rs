@@ -28,12 +28,14 @@ mod workflow;
 
 pub use budget::{Ancestor, Family};
 pub(crate) use budget_line::Tripped;
+pub(crate) use gate::{failed as check_failed, failure_fingerprint};
 pub(crate) use trip::{Draft, Trips};
 pub(crate) use workflow::{destinations, listed};
 
 use crate::event::Event;
 use crate::flow::Flow;
 use crate::ledger::Facts;
+use crate::observation::Observation;
 use crate::policy::{Counters, Guards, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::{Sections, read_layout};
@@ -46,6 +48,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) limits: &'a Guards,
     pub(crate) event: &'a Event,
     pub(crate) facts: &'a Facts,
+    /// Fingerprints of what the event reports.
+    pub(crate) seen: &'a Observation,
     pub(crate) flow: &'a Flow,
     pub(crate) family: &'a Family,
     /// The number of the event in its session, from 1.
@@ -73,6 +77,11 @@ const TITLE_BYTES: usize = 32;
 const WITHHELD: &str = "(name withheld)";
 
 impl Cx<'_> {
+    /// The way through the nodes as reports show it.
+    pub(crate) fn trail(&self) -> Vec<String> {
+        self.flow.trail(self.policy.shown_history(self.rules))
+    }
+
     /// A name as messages and feedback may show it. An agent chooses the names of its tools and nodes, and feedback is
     /// read by a model: a name that is not an identifier could be an instruction. Version 1 of the rules repeats any.
     pub(crate) fn label<'n>(&self, name: &'n str) -> &'n str {

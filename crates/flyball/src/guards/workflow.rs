@@ -98,7 +98,7 @@ impl Guard for DeclaredWorkflow {
             .count(count, limits.blocks.unwrap_or(0))
             .scope("edge", format!("{from}->{to}"))
             .events(vec![cx.seq])
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .names(allowed.iter().take(LISTED).map(|name| cut(name, SHOWN_NAME_BYTES).to_owned()).collect())
             .actions(&["choose_another_path", "check_the_workflow", "release"])
             .halts_as(HaltReason::RepeatedError)

@@ -135,7 +135,7 @@ impl Section for TransitionCycles {
         f.count("repeats", &mut self.repeats, PASSES, Stricter::Less);
         f.limit("suffix_length", &mut self.suffix_length, 2..=10, Stricter::Unknown);
         f.limit("self_loop", &mut self.self_loop, 2..=1_000, Stricter::Less);
-        f.count("max_history", &mut self.max_history, 1..=1_000, Stricter::Unknown);
+        f.count("max_history", &mut self.max_history, 1..=crate::limits::HISTORY as u64, Stricter::Unknown);
         f.flag("declared_loops", &mut self.declared_loops, Stricter::More);
     }
 }
@@ -332,7 +332,6 @@ impl Section for Releases {
 
 impl Section for Labels {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        self.prefix_set |= f.has("prefix");
         f.text("prefix", &mut self.prefix);
     }
 }

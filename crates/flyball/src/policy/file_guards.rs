@@ -169,7 +169,7 @@ pub(super) struct TransitionCyclesFile {
     /// Self-transitions in a row that may run. Default: 5. `off`: the other rules see self-transitions like any other
     /// transition, as under `loop_prevention`.
     pub(super) self_loop: Option<LimitValue>,
-    /// Transitions shown in reports. Default: 10.
+    /// Transitions that reports and evidence show, 1 to 64. Default: 10. The rules look back at as many as they need.
     pub(super) max_history: Option<u64>,
     /// Also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and under
     /// `loop_prevention`.

@@ -38,6 +38,7 @@ mod units;
 mod values;
 mod words;
 
+use crate::limits::{HISTORY, TRAIL};
 use crate::rules_version::RulesVersion;
 use std::collections::BTreeMap;
 
@@ -109,9 +110,23 @@ impl Policy {
     /// The label that calls a person when a session is blocked that is under this version of the rules.
     #[must_use]
     pub fn hitl_label(&self, rules: RulesVersion) -> String {
-        let as_before = rules == RulesVersion::V1 && !self.labels.prefix_set;
+        // A session of version 1 under a policy of a later one keeps the name that its label had.
+        let newer = rules == RulesVersion::V1 && self.rules_version > RulesVersion::V1;
+        let as_before = newer && self.labels == Labels::default();
         let prefix = if as_before { Labels::LOOP_PREVENTION } else { &self.labels.prefix };
         format!("{prefix}hitl:loop-prevention")
+    }
+
+    /// How many transitions reports and evidence show.
+    pub(crate) fn shown_history(&self, rules: RulesVersion) -> usize {
+        let shown = usize::try_from(self.guards.cycle.transitions.max_history).unwrap_or(HISTORY);
+        if rules == RulesVersion::V1 { TRAIL } else { shown.min(HISTORY) }
+    }
+
+    /// How many transitions a session remembers by name: as many as are shown, and as the longest cycle has.
+    pub(crate) fn kept_history(&self, rules: RulesVersion) -> usize {
+        let needed = usize::try_from(self.guards.cycle.transitions.history_needed()).unwrap_or(HISTORY);
+        if rules == RulesVersion::V1 { TRAIL } else { needed.min(HISTORY) }
     }
 
     /// The guards that apply to a call of this tool.
@@ -253,8 +268,6 @@ impl Default for Releases {
 pub struct Labels {
     /// What every label starts with: `flyball-` gives `flyball-hitl:loop-prevention`.
     pub prefix: String,
-    /// The prefix was written by somebody.
-    pub prefix_set: bool,
 }
 
 impl Labels {
@@ -264,6 +277,6 @@ impl Labels {
 
 impl Default for Labels {
     fn default() -> Self {
-        Labels { prefix: "flyball-".to_owned(), prefix_set: false }
+        Labels { prefix: "flyball-".to_owned() }
     }
 }

@@ -121,7 +121,10 @@ pub(crate) fn resolve_under(
 ) -> Result<Resolved, PolicyErrors> {
     let preset = chosen_preset(layers, default_preset);
     let rules_version = chosen_rules_version(layers).unwrap_or(rules_version);
-    let base = Policy { rules_version, ..Policy::preset(preset) };
+    let mut base = Policy { rules_version, ..Policy::preset(preset) };
+    if rules_version == RulesVersion::V1 {
+        base.labels.prefix = Labels::LOOP_PREVENTION.to_owned();
+    }
     let mut errors = Vec::new();
     let mut translated = Vec::new();
     let mut rules: Vec<RuleText> = Vec::new();
