@@ -19,6 +19,7 @@
 //! # Ok::<(), flyball::Error>(())
 //! ```
 
+mod actions;
 mod answers;
 mod blank;
 pub mod confirm;
@@ -49,6 +50,7 @@ mod verdict;
 mod visible;
 mod window;
 
+pub use actions::{SuggestedAction, action_text, shell_word};
 pub use blank::is_blank;
 pub use decision::{
     BudgetUse, Decision, Effect, Evidence, HaltReason, Natural, Severity, Status, Trip, Verdict,
@@ -64,7 +66,8 @@ pub use guards::{Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{
-    GuardHold, LoopReport, OperatorStop, Report, Standing, Transition, TransitionHistory, Waiting,
+    BudgetReport, GuardHold, LoopReport, OperatorStop, Report, Standing, Transition, TransitionHistory,
+    Waiting,
 };
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};

@@ -141,6 +141,9 @@ fn halted_fields(policy: &Policy, state: &State, draft: &Draft) -> BTreeMap<Stri
     };
     fields.insert("haltReason".to_owned(), json!(draft.halt_reason.as_str()));
     fields.insert("reason".to_owned(), json!(trip.reason));
+    if state.rules > RulesVersion::V1 {
+        fields.insert("guard".to_owned(), json!(trip.guard));
+    }
     let evidence = if state.rules == RulesVersion::V1 { first_evidence } else { evidence };
     fields.insert("evidence".to_owned(), evidence(policy, state, trip));
     fields.insert("suggestedActions".to_owned(), json!(trip.suggested_actions));

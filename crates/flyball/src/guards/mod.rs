@@ -27,7 +27,7 @@ mod visits;
 mod workflow;
 
 pub use budget::{Ancestor, Family};
-pub(crate) use budget_line::Tripped;
+pub(crate) use budget_line::{Tripped, share};
 pub(crate) use gate::{failed as check_failed, failure_fingerprint};
 pub(crate) use trip::{Draft, Trips};
 pub(crate) use workflow::{destinations, listed};
