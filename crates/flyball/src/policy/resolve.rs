@@ -135,7 +135,7 @@ pub(crate) fn resolve_under(
         let mut found = Findings::default();
         apply(&mut base.clone(), &c.tree, &mut found);
         c.problems.append(&mut found.problems);
-        let own_rules = read_rules(&mut c);
+        let own_rules = read_rules(&mut c, rules_version);
         errors.extend(c.problems.iter().map(|problem| located(&c, problem)));
         if layer.trust == Trust::TightenOnly {
             untrusted_rules.push(own_rules);
