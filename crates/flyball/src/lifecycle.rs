@@ -173,7 +173,8 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
             if state.rules > RulesVersion::V1 && named == Some(STOP_GUARD) {
                 lift_stops(state, by.as_deref(), why.as_deref(), trips);
             } else {
-                release(policy, state, named, *mode, *n, trips);
+                let label_removed = event.extra.get("label").and_then(Value::as_str) == Some("removed");
+                release(policy, state, named, (*mode, *n), label_removed, trips);
                 still_stopped(state, trips);
             }
         }
@@ -227,8 +228,8 @@ fn release(
     policy: &Policy,
     state: &mut State,
     named: Option<&str>,
-    mode: ReleaseMode,
-    n: Option<u64>,
+    (mode, n): (ReleaseMode, Option<u64>),
+    label_removed: bool,
     trips: &mut Trips,
 ) {
     let latched = state.halted.as_ref().or(state.blocked.as_ref());
@@ -244,6 +245,10 @@ fn release(
             .events(vec![state.seq])
             .actions(&["raise_releases_ceiling_in_the_policy_file", "stop"]);
         trips.add(Mode::Staged, draft);
+        if label_removed && state.labelled && state.rules > RulesVersion::V1 {
+            // It was taken off outside, and the session is held all the same: whoever looks there must see it.
+            trips.effect("label.added", "label", policy.hitl_label(state.rules));
+        }
         return;
     }
     if state.releases.contains_key(&guard) || state.releases.len() < RELEASED_GUARDS {

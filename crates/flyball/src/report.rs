@@ -226,6 +226,14 @@ impl State {
         Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
     }
 
+    /// The block that the label stands for, if the label is set. Taking the label off releases this, and nothing else: no
+    /// halt, and never a person's stop.
+    #[must_use]
+    pub fn label_hold(&self) -> Option<GuardHold<'_>> {
+        let latch = self.blocked.as_ref().filter(|latch| self.labelled && latch.guard != STOP_GUARD)?;
+        Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
+    }
+
     /// Whether a release is needed before the session may continue, also after it has ended.
     #[must_use]
     pub fn is_held(&self) -> bool {

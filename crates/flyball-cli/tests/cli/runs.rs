@@ -157,7 +157,7 @@ fn a_used_up_budget_is_told_with_the_value_to_raise() {
             "halted round-1",
             "A budget is used up",
             "Loop 3/3 · halted: budget_exceeded",
-            "raise_budget: ",
+            "raise the budget if it was making progress: flyball release",
             raise,
         ],
     );

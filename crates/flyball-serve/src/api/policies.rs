@@ -174,6 +174,7 @@ fn hidden(mut resolved: Resolved) -> Resolved {
     if let Some(journal) = resolved.effective.get_mut("journal").and_then(Value::as_object_mut) {
         journal.remove("deliver");
         journal.remove("patterns");
+        journal.remove("labels");
     }
     resolved
 }

@@ -42,6 +42,7 @@ fn the_schema_lists_the_keys_that_the_reader_knows() {
         ("ReleasesFile", "/releases"),
         ("LabelsFile", "/labels"),
         ("JournalFile", "/journal"),
+        ("LabelSyncFile", "/journal/labels"),
         ("RepetitionFile", "/guards/repetition"),
         ("CycleFile", "/guards/cycle"),
         ("PeriodsFile", "/guards/cycle/calls"),

@@ -18,6 +18,7 @@ mod file_seeds;
 mod guards;
 mod guards_work;
 mod journal;
+mod label_sync;
 mod layer;
 mod lint;
 mod parse;
@@ -55,6 +56,7 @@ pub use guards::{
     Repetition, Retry, RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
 pub use journal::{Delivery, JournalPolicy};
+pub use label_sync::{LabelSync, OnLabelAdded};
 pub use layer::{Layer, Origin, Trust};
 pub use lint::{Severity, Warning, lint_graph};
 pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, parse};
