@@ -1,3 +1,3 @@
 //! Findings in plain words, as the page tells them too.
 
-pub(crate) use flyball_view::meaning::{action, meaning, sentence};
+pub(crate) use flyball_view::meaning::{actions, meaning, sentence};

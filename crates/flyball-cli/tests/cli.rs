@@ -22,6 +22,8 @@ mod clock;
 mod commands;
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/declared.rs"]
+mod declared;
 #[path = "cli/flags.rs"]
 mod flags;
 #[path = "cli/formats.rs"]

@@ -27,6 +27,8 @@ mod database;
 mod ear;
 #[path = "serve/kit.rs"]
 mod kit;
+#[path = "serve/labels.rs"]
+mod labels;
 #[path = "serve/limits.rs"]
 mod limits;
 #[path = "serve/roles.rs"]

@@ -70,7 +70,7 @@ impl Courier {
             let longest = self.deliveries.iter().map(|delivery| delivery.timeout_ms).max().unwrap_or(0);
             let Some(errand) = self.journal.claim(1, longest.saturating_add(HOLD_MS))?.pop() else { break };
             self.probe.pass(Point::BeforeEffect);
-            let how = self.perform(&errand);
+            let how = if self.is_stale_label(&errand)? { Settled::Done } else { self.perform(&errand) };
             self.probe.pass(Point::AfterEffect);
             match &how {
                 Settled::Done => all.done += 1,
@@ -80,6 +80,18 @@ impl Courier {
             self.journal.settle(&errand.key, &how)?;
         }
         Ok(all)
+    }
+
+    /// Whether a label is to be put on or taken off, and the session has gone on meanwhile: what is tried again after a
+    /// failure must not undo what came later.
+    fn is_stale_label(&self, errand: &Errand) -> Result<bool, StoreError> {
+        let wanted = match errand.effect.as_str() {
+            "label.added" => true,
+            "label.removed" => false,
+            _ => return Ok(false),
+        };
+        let head = self.journal.load(&errand.session)?.map(|loaded| loaded.head);
+        Ok(head.is_some_and(|head| head.glance.label.is_some() != wanted))
     }
 
     fn perform(&self, errand: &Errand) -> Settled {

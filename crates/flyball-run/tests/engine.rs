@@ -324,3 +324,34 @@ nodes:
     place.says(text, "go on");
     assert_eq!(place.run(text), End::Done);
 }
+
+#[test]
+fn a_file_that_differs_only_in_a_time_stamp_is_no_progress() {
+    let text = |command: &str| {
+        format!(
+            "
+workspace: work
+signals: [{{name: diff, after: write}}]
+nodes:
+  - {{name: write, kind: command, run: '{command}', rerun: true, next: test}}
+  - {{name: test, kind: command, run: 'false', rerun: true, on_success: done, on_failure: write}}
+"
+        )
+    };
+    let count = "n=$(cat ../n 2>/dev/null || echo 0); n=$((n+1)); echo $n > ../n; echo $n; ";
+    let stamped = format!("{count} echo \"built at 2026-11-15T12:00:0${{n}}Z\" > out.txt");
+    let end = Place::new().run(&text(&stamped));
+    assert!(
+        matches!(&end, End::Stopped(Stop::Halted(decision)) if decision.trips[0].reason == "stalled"),
+        "{end:?}"
+    );
+    let port = format!("{count} echo \"port 4915$n\" > out.txt");
+    let end = Place::new().run(&text(&port));
+    let Stop::Halted(decision) = (match end {
+        End::Stopped(stop) => stop,
+        other => panic!("{other:?}"),
+    }) else {
+        panic!("no halt")
+    };
+    assert_eq!(decision.trips[0].reason, "max_cycle_iterations", "{decision:?}");
+}

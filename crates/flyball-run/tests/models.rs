@@ -2,7 +2,7 @@
 
 mod kit;
 
-use flyball::Kind;
+use flyball::{Kind, ReleaseMode};
 use flyball_model_server::{Behaviour, Repeat, Script, Server};
 use flyball_run::engine::{End, Stop};
 use kit::Place;
@@ -241,4 +241,71 @@ fn models_over_http_get_the_words_of_a_person_once() {
         assert_eq!(with_words.iter().sum::<usize>(), 1, "{kind}: {with_words:?}");
         assert_eq!(with_words[before], 1, "{kind}: in the first prompt after it: {with_words:?}");
     }
+}
+
+/// A loop over HTTP that stalls, with a server that keeps what it is asked.
+fn stalling(server: &Server, more: &str) -> String {
+    format!(
+        "policy: {{budgets: {{session: {{turns: 40, tokens: 100000}}}}}}\nworkspace: work\n\
+         providers: {{main: {{kind: openai, model: m, base_url: '{}/v1'}}}}\n\
+         signals: [{{name: diff, after: work}}]\nnodes:\n  \
+         - {{name: work, kind: agent, provider: main, prompt: 'make it work{more}', next: test}}\n  \
+         - {{name: test, kind: command, run: 'printf %s \"$FLYBALL_STALL\" >> ../told; test -e ok', rerun: true,
+             on_success: done, on_failure: work}}\n",
+        server.url()
+    )
+}
+
+#[test]
+fn after_a_stall_the_next_prompt_has_the_words_the_evidence_and_what_is_left() {
+    let told = Kind::HumanReleased {
+        guard: Some("stall".to_owned()),
+        trip: None,
+        mode: ReleaseMode::Grant,
+        n: None,
+        by: Some("anna".to_owned()),
+        why: Some("fix the rounding".to_owned()),
+    };
+    for (how, kind) in [("words", message("fix the rounding", flyball::Origin::Human)), ("a release", told)] {
+        let script = Script { repeat: Repeat::Last, ..Script::new([Behaviour::text("I did nothing")]) };
+        let server = Server::start(script).unwrap();
+        let text = stalling(&server, "");
+        let place = Place::new();
+        assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))), "{how}");
+        let before = server.requests().len();
+        place.send(&text, kind);
+        assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))), "{how}: it stalls again");
+        let bodies: Vec<String> = server.requests().iter().map(|request| request.body.to_string()).collect();
+        let next = &bodies[before];
+        for part in [
+            "The loop had stalled: 'diff' did not change in 2 observations.",
+            "1 different among the last 2 states of the diff",
+            "1 different among the last 2 outputs",
+            "the way so far: work → test → work",
+            "Left of the budgets: ",
+            "of 40 turns",
+            "of 8 iterations in loop-",
+            "fix the rounding",
+        ] {
+            assert!(next.contains(part), "{how}: {part}: {next}");
+        }
+        let briefed = bodies.iter().map(|body| body.matches("The loop had stalled").count()).sum::<usize>();
+        assert_eq!(briefed, 1, "{how}: told once");
+        assert!(place.file("told").starts_with("The loop had stalled"), "{how}: commands get it as well");
+    }
+}
+
+#[test]
+fn a_template_with_a_place_for_the_stall_has_it_there_and_once() {
+    let script = Script { repeat: Repeat::Last, ..Script::new([Behaviour::text("I did nothing")]) };
+    let server = Server::start(script).unwrap();
+    let text = stalling(&server, " <{{stall}}>");
+    let place = Place::new().answering(&["fix the rounding"]);
+    assert!(matches!(place.run(&text), End::Stopped(Stop::Halted(_))));
+    let bodies: Vec<String> = server.requests().iter().map(|request| request.body.to_string()).collect();
+    assert!(bodies[0].contains("make it work <>"), "{}", bodies[0]);
+    let told: Vec<&String> = bodies.iter().filter(|body| body.contains("The loop had stalled")).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].matches("The loop had stalled").count(), 1);
+    assert!(told[0].contains("make it work <The loop had stalled"), "{}", told[0]);
 }

@@ -42,6 +42,11 @@ pub(crate) enum Act {
         /// How many more.
         n: Option<u64>,
     },
+    /// Takes off the label that called a person: releases the block that it stands for.
+    Unlabel {
+        /// The guard of that block.
+        guard: String,
+    },
     /// Lifts the stops by people. Nothing else lifts them.
     LiftStop,
     /// Stops it until a person lifts the stop.
@@ -56,7 +61,7 @@ pub(crate) enum Act {
 impl Act {
     /// Whether it lets an agent continue. A refusal never needs more than a login.
     pub(crate) fn needs_proof(&self) -> bool {
-        matches!(self, Act::Approve { .. } | Act::Release { .. } | Act::LiftStop | Act::Say { .. })
+        !matches!(self, Act::Deny | Act::Stop)
     }
 
     /// The word for the audit log.
@@ -65,6 +70,7 @@ impl Act {
             Act::Approve { .. } => "approve",
             Act::Deny => "deny",
             Act::Release { .. } => "release",
+            Act::Unlabel { .. } => "unlabel",
             Act::LiftStop => "lift_stop",
             Act::Stop => "stop",
             Act::Say { .. } => "say",
@@ -102,7 +108,9 @@ pub(crate) async fn act(
     let entry = Entry::by(principal).doing(act.name()).inside(session, why);
     let open = audit::begin(office, entry).await?;
     let came = match (&act, why.is_none_or(flyball::is_blank)) {
-        (Act::Release { .. } | Act::LiftStop | Act::Stop, true) => Err(reason_missing()),
+        (Act::Release { .. } | Act::Unlabel { .. } | Act::LiftStop | Act::Stop, true) => {
+            Err(reason_missing())
+        }
         _ => perform(office, principal, session, act, why, key).await,
     };
     audit::end(office, open, &came).await;
@@ -127,6 +135,7 @@ async fn perform(
             };
             json!({"type": "human.released", "guard": guard, "mode": mode, "n": n})
         }
+        Act::Unlabel { guard } => json!({"type": "human.released", "guard": guard, "label": "removed"}),
         Act::LiftStop => {
             require_stop(office, session, key).await?;
             json!({"type": "human.released", "guard": "human"})

@@ -41,12 +41,18 @@ pub struct Door {
 struct Lock {
     needs: Option<Role>,
     whole: bool,
+    /// A request without a key may bring a signature instead, which the handler checks.
+    signed: bool,
 }
 
 impl Lock {
     /// Refuses whoever may not.
     fn check(self, request: &Request) -> Result<(), Problem> {
         let Some(needs) = self.needs else { return Ok(()) };
+        let stranger = request.extensions().get::<Principal>().is_none();
+        if self.signed && stranger && request.headers().contains_key(SIGNATURE) {
+            return Ok(());
+        }
         who::allow(needs, request)?;
         match request.extensions().get::<Principal>().map(|principal| &principal.scope) {
             Some(Scope::Prefix(own)) if self.whole => {
@@ -63,9 +69,12 @@ impl Lock {
 /// Tells browsers to ask under this name only with TLS, for 30 days.
 const STRICT: HeaderValue = HeaderValue::from_static("max-age=2592000");
 
+/// The header with the signature of a body.
+pub(crate) const SIGNATURE: &str = "x-hub-signature-256";
+
 /// Where events are sent to, and whom that route lets in.
 const EVENTS: &str = "/v1/events";
-const TO_EVENTS: Lock = Lock { needs: Some(Role::Agent), whole: false };
+const TO_EVENTS: Lock = Lock { needs: Some(Role::Agent), whole: false, signed: false };
 
 /// The routes while they are put together.
 pub(crate) struct Doors {
@@ -77,16 +86,21 @@ pub(crate) struct Doors {
 impl Doors {
     /// Adds a route of the interface: it stands in the document, with its role.
     pub(crate) fn api(self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
-        self.add(Lock { needs, whole: false }, route)
+        self.add(Lock { needs, whole: false, signed: false }, route)
+    }
+
+    /// The same for one that whoever signs the body may use without a key; the handler checks the signature.
+    pub(crate) fn signed(self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
+        self.add(Lock { needs, whole: false, signed: true }, route)
     }
 
     /// The same for one that tells of all sessions together, or governs them.
     pub(crate) fn whole(self, needs: Option<Role>, route: UtoipaMethodRouter<Shared>) -> Self {
-        self.add(Lock { needs, whole: true }, route)
+        self.add(Lock { needs, whole: true, signed: false }, route)
     }
 
     fn add(mut self, lock: Lock, route: UtoipaMethodRouter<Shared>) -> Self {
-        let Lock { needs, whole } = lock;
+        let Lock { needs, whole, .. } = lock;
         let (schemas, mut paths, methods) = route;
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations(item) {
@@ -108,16 +122,16 @@ impl Doors {
         methods: &[&str],
         route: MethodRouter<Shared>,
     ) -> Self {
-        self.add_page(Lock { needs, whole: false }, path, methods, route)
+        self.add_page(Lock { needs, whole: false, signed: false }, path, methods, route)
     }
 
     /// The same for one that tells of all sessions together.
     pub(crate) fn whole_page(self, needs: Option<Role>, path: &str, route: MethodRouter<Shared>) -> Self {
-        self.add_page(Lock { needs, whole: true }, path, &["GET"], route)
+        self.add_page(Lock { needs, whole: true, signed: false }, path, &["GET"], route)
     }
 
     fn add_page(mut self, lock: Lock, path: &str, methods: &[&str], route: MethodRouter<Shared>) -> Self {
-        let Lock { needs, whole } = lock;
+        let Lock { needs, whole, .. } = lock;
         let door = |method: &&str| Door { path: path.to_owned(), method: (*method).to_owned(), needs, whole };
         self.table.extend(methods.iter().map(door));
         self.pages = self.pages.route(path, guarded_page(lock, route));
@@ -317,7 +331,7 @@ mod tests {
     #[test]
     fn the_straight_way_is_the_one_of_the_table() {
         let found = doors().into_iter().find(|door| door.path == EVENTS && door.method == "POST");
-        let Lock { needs, whole } = TO_EVENTS;
+        let Lock { needs, whole, .. } = TO_EVENTS;
         assert_eq!(found, Some(Door { path: EVENTS.to_owned(), method: "POST".to_owned(), needs, whole }));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::connections::{Connection, Connections};
 use crate::doors::Entrance;
+use crate::labels;
 use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
@@ -291,6 +292,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     tokio::spawn(live::follow(Arc::clone(&office)));
     tokio::spawn(posts::watch(Arc::clone(&office)));
+    tokio::spawn(labels::follow(Arc::clone(&office)));
     signals::deliver(&office);
     otlp::push(&office);
     let reception = Reception {

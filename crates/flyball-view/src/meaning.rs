@@ -1,5 +1,8 @@
 //! Findings in plain words: what a reason means, and what each suggested action asks a person to do.
 
+use flyball::{Decision, State, SuggestedAction, Trip};
+use flyball_journal::{Desk, StoreError};
+
 /// A message as a sentence.
 #[must_use]
 pub fn sentence(message: &str) -> String {
@@ -57,74 +60,52 @@ pub fn meaning(reason: &str) -> Option<&'static str> {
         "monologue" => "The agent repeats itself instead of doing something.",
         "user_stop" => "A person stopped it.",
         "rule" => "A rule of the policy file holds: it says itself what it is for.",
+        "transition_not_allowed" => {
+            "The workflow or the policy declares where this node may lead, and this is not among it."
+        }
         _ => return None,
     })
 }
 
-/// What a suggested action asks a person to do. Every name that a guard gives has words here.
+/// What a person can do about what holds a session: the suggestions of the guard that stopped it, and how to lift a
+/// person's stop. Nothing if nothing holds it.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn hold_actions(
+    desk: &dyn Desk,
+    session: &str,
+    state: &State,
+) -> Result<Vec<SuggestedAction>, StoreError> {
+    let mut found = Vec::new();
+    if let Some(hold) = state.guard_hold() {
+        let record = desk.records(session, hold.seq, hold.seq)?.pop();
+        let decision = record.and_then(|record| serde_json::from_str::<Decision>(&record.decision).ok());
+        let trips = decision.map(|decision| decision.trips).unwrap_or_default();
+        found = match trips.iter().find(|trip| trip.guard == hold.guard) {
+            Some(trip) => actions(trip, session),
+            // The event was pruned; the session can be released all the same.
+            None => SuggestedAction::of("release", session, Some(hold.guard)).into_iter().collect(),
+        };
+    }
+    let stopped = state.operator_stops().next().is_some();
+    found.extend(SuggestedAction::of("lift_stop", session, None).filter(|_| stopped));
+    Ok(found)
+}
+
+/// The suggested actions of a trip, with words and commands for its session. One that nobody knows is left out.
 #[must_use]
-pub fn action(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "switch_to_interactive" => "take over: mend by hand what it cannot, then let it go on",
-        "hand_over_to_a_person" => "let a person do this step",
-        "spawn_reconciliation_node" => {
-            "let another node look at it: `reviewer:` and `on_stall: spawn_reviewer`"
-        }
-        "retry_with_new_provider" => {
-            "let another model try: `fallback_provider:` and `on_stall: retry_with_new_provider`"
-        }
-        "tighten_context_pack" => {
-            "give it less to read and a smaller task: shorten the prompt to what matters now"
-        }
-        "update_docs_contract" => {
-            "see whether goal, tests and docs want the same; correct the one that is wrong"
-        }
-        "raise_budget" => "raise the budget, if it was getting somewhere",
-        "raise_max_visits" | "raise_max_transitions" => "allow it more often, if that is how the work goes",
-        "raise_releases_ceiling_in_the_policy_file" => {
-            "raise `releases.ceiling`, if it may be released still more often"
-        }
-        "try_different_approach" => "tell it another way to go; this one leads back to the same place",
-        "read_the_error" => "read the error itself: it is the same each time",
-        "fix_the_cause" => "mend what fails before anything tries it again",
-        "fix_the_failing_check" => "mend the check that fails, or the work that it complains about",
-        "configure_a_check" => {
-            "set up a check that can be run: without one nobody knows whether the work is done"
-        }
-        "check_the_model_output" => {
-            "look at what the model answers, and at the format that it was told to keep"
-        }
-        "check_that_answers_are_stored" => {
-            "see whether the answer reaches the agent: it asks as if it had none"
-        }
-        "check_the_workflow" | "change_the_workflow" => {
-            "look at the workflow: an edge leads back where it should lead on"
-        }
-        "choose_another_path" => "let it go another way from here",
-        "find_the_bounce" => "find the two steps that send the work to each other",
-        "review_the_trail" => "look at the way that it went",
-        "analyse_why_it_repeats" | "find_why_it_repeats" => {
-            "find out what keeps it from being done the first time"
-        }
-        "see_the_policy" => "look at the rule: flyball config --origin",
-        "respect_the_refusal" => "leave it: somebody has said no",
-        "ask_the_person_why" | "ask_again" => "ask the person again, in other words",
-        "release" => "look at it, then release it",
-        "lift_stop" => {
-            "ask the person who stopped it, then lift the stop: flyball release SESSION --guard human"
-        }
-        "start_over" => "begin anew, with what is known now",
-        "pause" => "leave it standing until somebody has looked at it",
-        "stop" => "leave it stopped",
-        _ => return None,
-    })
+pub fn actions(trip: &Trip, session: &str) -> Vec<SuggestedAction> {
+    let known = |name: &String| SuggestedAction::of(name, session, Some(&trip.guard));
+    trip.suggested_actions.iter().filter_map(known).collect()
 }
 
 #[cfg(test)]
 mod tests {
     //! Words for everything that a guard may say.
 
-    use super::{action, meaning};
+    use super::meaning;
+    use flyball::action_text as action;
     use std::path::Path;
 
     #[test]

@@ -153,13 +153,7 @@ pub fn ending(text: &str, most: usize) -> String {
 }
 
 /// A name as it must be typed in a shell.
-pub fn typed(name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
-    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', r"'\''"))
-}
+pub use flyball::shell_word as typed;
 
 /// Rows with a heading, each column as wide as its widest entry; the last one is not filled up.
 pub fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {

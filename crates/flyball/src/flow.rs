@@ -2,7 +2,8 @@
 
 use crate::event::{Event, Kind, Usage};
 use crate::graph::{Loop, Workflow, carry_over, loops};
-use crate::limits::{SHOWN_NAME_BYTES, TRAIL};
+use crate::limits::SHOWN_NAME_BYTES;
+use crate::rules_version::RulesVersion;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -29,6 +30,10 @@ pub(crate) struct Flow {
     #[serde(skip)]
     loops: Vec<Loop>,
     used: Vec<LoopUse>,
+    /// Where loops are counted from: the start that the workflow names, else the first node at work if the graph leaves
+    /// it open. Stored beside the rest, because states of version 1 have no place for it.
+    #[serde(skip)]
+    pub(crate) start: Option<String>,
     /// Where the work is.
     node: Option<String>,
     trail: VecDeque<(String, String)>,
@@ -67,25 +72,61 @@ impl Packed {
     }
 }
 
+/// The workflow with the node that its loops are counted from. Under version 1 of the rules that is the first listed
+/// one, if the graph leaves it open.
+fn started(mut workflow: Workflow, start: Option<&str>, rules: RulesVersion) -> Workflow {
+    workflow.start = start.map(str::to_owned);
+    if rules == RulesVersion::V1 && workflow.start_is_open() {
+        workflow.start = workflow.nodes.first().cloned();
+    }
+    workflow
+}
+
 fn shown(name: &str) -> String {
     cut(name, SHOWN_NAME_BYTES).to_owned()
 }
 
 impl Flow {
     /// Takes a new workflow, or a changed one; counters go over to the loops that match best.
-    pub(crate) fn set_workflow(&mut self, workflow: &Workflow) {
-        let found = loops(workflow);
+    pub(crate) fn set_workflow(&mut self, workflow: &Workflow, rules: RulesVersion) {
+        let known = self.start.take().filter(|start| workflow.nodes.contains(start));
+        self.start = workflow.start.clone().or(known).filter(|_| rules > RulesVersion::V1);
+        self.graph = Some(Packed::new(workflow));
+        self.take_loops(started(workflow.clone(), self.start.as_deref(), rules));
+    }
+
+    /// Takes the workflow with its start, and works out its loops.
+    fn take_loops(&mut self, workflow: Workflow) {
+        let found = loops(&workflow);
         let from = carry_over(&self.loops, &found);
         let used = from.iter().map(|old| old.and_then(|old| self.used.get(old)).cloned().unwrap_or_default());
         self.used = used.collect();
         self.loops = found;
-        self.graph = Some(Packed::new(workflow));
-        self.workflow = Some(workflow.clone());
+        self.workflow = Some(workflow);
+    }
+
+    /// The first node at work is where loops are counted from, if the workflow leaves it open.
+    pub(crate) fn note_start(&mut self, event: &Event) {
+        let node = match &event.kind {
+            Kind::TransitionRequested { from, .. } => from,
+            Kind::TurnStarted {} | Kind::TurnFinished { .. } => match &event.node {
+                Some(node) => node,
+                None => return,
+            },
+            _ => return,
+        };
+        let open = |workflow: &&Workflow| workflow.start_is_open() && workflow.nodes.contains(node);
+        if let Some(workflow) = self.workflow.as_ref().filter(open) {
+            let workflow = Workflow { start: Some(node.clone()), ..workflow.clone() };
+            self.start = Some(node.clone());
+            self.take_loops(workflow);
+        }
     }
 
     /// Works the loops out again after the state was read back.
-    pub(crate) fn rebuild(&mut self) {
-        self.workflow = self.graph.as_ref().map(Packed::unpack);
+    pub(crate) fn rebuild(&mut self, rules: RulesVersion) {
+        let workflow = self.graph.as_ref().map(Packed::unpack);
+        self.workflow = workflow.map(|workflow| started(workflow, self.start.as_deref(), rules));
         self.loops = self.workflow.as_ref().map(loops).unwrap_or_default();
         self.used.resize(self.loops.len(), LoopUse::default());
     }
@@ -159,16 +200,15 @@ impl Flow {
     }
 
     /// An act was accepted or a fact arrived: move on.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Remembers `history` transitions.
+    pub(crate) fn apply(&mut self, event: &Event, history: usize) {
         match &event.kind {
             Kind::TransitionRequested { from, to, .. } => {
                 if let Some(used) = self.closes_at(event).and_then(|at| self.used.get_mut(at)) {
                     used.iterations = used.iterations.saturating_add(1);
                 }
-                if self.trail.len() == TRAIL {
-                    self.trail.pop_front();
-                }
                 self.trail.push_back((shown(from), shown(to)));
+                self.trail.drain(..self.trail.len().saturating_sub(history));
                 self.node = Some(shown(to));
             }
             Kind::TurnStarted {} | Kind::TurnFinished { .. } => {
@@ -185,12 +225,18 @@ impl Flow {
         self.used.fill(LoopUse::default());
     }
 
-    /// The nodes that were gone through, oldest first.
-    pub(crate) fn trail(&self) -> Vec<String> {
-        chain(self.trail.iter().map(|(from, to)| (from.as_str(), to.as_str())))
+    /// The last transitions, oldest first, at most `most`.
+    pub(crate) fn recent(&self, most: usize) -> impl Iterator<Item = (&str, &str)> {
+        let from = self.trail.len().saturating_sub(most);
+        self.trail.iter().skip(from).map(|(from, to)| (from.as_str(), to.as_str()))
     }
 
-    /// The same with one more transition.
+    /// The nodes that these transitions went through, oldest first.
+    pub(crate) fn trail(&self, most: usize) -> Vec<String> {
+        chain(self.recent(most))
+    }
+
+    /// All that is remembered, with one more transition.
     pub(crate) fn trail_with(&self, from: &str, to: &str) -> Vec<String> {
         let gone = self.trail.iter().map(|(from, to)| (from.as_str(), to.as_str()));
         chain(gone.chain([(cut(from, SHOWN_NAME_BYTES), cut(to, SHOWN_NAME_BYTES))]))

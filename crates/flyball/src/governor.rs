@@ -3,18 +3,21 @@
 //! `step` is pure: the same policy, state and event give the same decision and the same new state, on every machine.
 //! It has no clock (time comes with the event), does no I/O and performs no effect; it returns what is to be done.
 
-use crate::decision::{Decision, Verdict};
+use crate::decision::{Decision, Severity, Verdict};
 use crate::error::Error;
 use crate::event::{Event, Kind, identity};
 use crate::fingerprint::Fingerprint;
-use crate::guards::{Cx, Family, Trips};
+use crate::guards::{Cx, Family, Trips, Watch, destinations, listed};
 use crate::ledger::Facts;
 use crate::lifecycle;
+use crate::limits::SHOWN_NAME_BYTES;
+use crate::observation::Observation;
 use crate::person;
 use crate::policy::{Guards, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
+use crate::window::cut;
 
 /// How far a clock must go back to count as set back. Less is disorder: processes that report side by side.
 const CLOCK_STEP_MS: u64 = 5_000;
@@ -45,6 +48,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
     }
     let elapsed = advance(state, event);
     let facts = state.ledger.facts(event, policy, state.seq, state.rules);
+    let seen = Observation::of(event, state.rules);
     state.flow.spend(elapsed, &event.usage);
     let mut trips = Trips::default();
     let was_halted = state.is_halted();
@@ -57,7 +61,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
             if let Some(reading) = &reading {
                 reading.tell(policy, &mut trips);
             }
-            judge(policy, state, event, &facts, family, &mut trips)
+            judge(policy, state, event, (&facts, &seen), family, &mut trips)
         }
     };
     if state.rules > RulesVersion::V1 {
@@ -65,6 +69,7 @@ pub fn step(policy: &Policy, state: &mut State, event: &Event, family: &Family) 
             reading.tell_next(state, &mut trips);
         }
         person::note(state, event, refused, &trips);
+        state.work.note(event, &seen);
     }
     let is_release = matches!(event.kind, Kind::HumanReleased { .. });
     if was_halted && state.is_halted() && !event.kind.asks() && !is_release {
@@ -88,13 +93,16 @@ fn judge(
     policy: &Policy,
     state: &mut State,
     event: &Event,
-    facts: &Facts,
+    (facts, seen): (&Facts, &Observation),
     family: &Family,
     trips: &mut Trips,
 ) -> bool {
     lifecycle::apply(policy, state, event, trips);
     if facts.human {
         state.watch.fresh();
+    }
+    if state.rules > RulesVersion::V1 {
+        state.flow.note_start(event);
     }
     let counters = (!policy.rules.is_empty()).then(|| state.counters_at(event.node.as_deref()));
     let State { watch, flow, credits, releases, person, .. } = state;
@@ -103,6 +111,7 @@ fn judge(
         limits: limits_for(policy, event, facts),
         event,
         facts,
+        seen,
         flow,
         family,
         seq: state.seq,
@@ -117,6 +126,9 @@ fn judge(
         watch.ask(&cx, trips);
         verdict::settle(policy, credits, releases, person, trips);
         if trips.verdict() >= Verdict::Block {
+            if cx.rules > RulesVersion::V1 {
+                offer_destinations(watch, &cx, trips);
+            }
             watch.refused(&cx, trips);
             return true;
         }
@@ -125,11 +137,47 @@ fn judge(
         watch.tell(&cx, trips);
         verdict::settle(policy, credits, releases, person, trips);
     }
-    flow.apply(event);
+    flow.apply(event, policy.kept_history(state.rules));
     if facts.result.as_ref().is_some_and(|result| result.failed && !result.ignored) {
         state.totals.errors = state.totals.errors.saturating_add(1);
     }
     false
+}
+
+/// Names the other destinations to whoever asked for a transition that is refused: those that are declared, and that no
+/// guard refuses at the moment.
+fn offer_destinations(watch: &Watch, cx: &Cx<'_>, trips: &mut Trips) {
+    let Kind::TransitionRequested { from, to, .. } = &cx.event.kind else { return };
+    let others: Vec<&str> =
+        destinations(cx, from).into_iter().filter(|other| *other != to.as_str()).collect();
+    let open: Vec<&str> = others
+        .iter()
+        .copied()
+        .filter(|other| {
+            let kind = Kind::TransitionRequested { from: from.clone(), to: (*other).to_owned(), edge: None };
+            let event = Event { kind, ..cx.event.clone() };
+            let mut asked = Trips::default();
+            let limits = limits_for(cx.policy, &event, cx.facts);
+            watch.ask(&Cx { event: &event, limits, ..*cx }, &mut asked);
+            asked.verdict() < Verdict::Block
+        })
+        .collect();
+    if others.is_empty() {
+        return;
+    }
+    let names = listed(cx, &open);
+    let offer = if open.is_empty() {
+        format!("No other destination of '{}' is open.", cx.label(from))
+    } else {
+        format!("Open from '{}': {names}.", cx.label(from))
+    };
+    for draft in trips.list.iter_mut().filter(|draft| draft.trip.severity >= Severity::Block) {
+        if draft.trip.evidence.names.is_empty() {
+            draft.trip.evidence.names =
+                open.iter().map(|name| cut(name, SHOWN_NAME_BYTES).to_owned()).collect();
+        }
+    }
+    trips.note = Some(offer);
 }
 
 /// The guards' limits for what the event is about: its tool if the policy names it, else its edge, else its node.

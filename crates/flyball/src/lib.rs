@@ -19,6 +19,7 @@
 //! # Ok::<(), flyball::Error>(())
 //! ```
 
+mod actions;
 mod answers;
 mod blank;
 pub mod confirm;
@@ -34,6 +35,7 @@ mod ledger;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;
+mod observation;
 mod periodic;
 mod person;
 pub mod policy;
@@ -48,6 +50,7 @@ mod verdict;
 mod visible;
 mod window;
 
+pub use actions::{SuggestedAction, action_text, shell_word};
 pub use blank::is_blank;
 pub use decision::{
     BudgetUse, Decision, Effect, Evidence, HaltReason, Natural, Severity, Status, Trip, Verdict,
@@ -55,7 +58,7 @@ pub use decision::{
 pub use error::{Code, Error};
 pub use event::{
     Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised,
+    effect_of, normalise_into, normalised, without_timestamps,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
@@ -63,7 +66,8 @@ pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{
-    BreakerReport, BreakerState, GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting,
+    BreakerReport, BreakerState, BudgetReport, GuardHold, LoopReport, OperatorStop, Report, Standing, Transition,
+    TransitionHistory, Waiting,
 };
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};

@@ -185,7 +185,8 @@ pub(crate) fn apply(policy: &Policy, state: &mut State, event: &Event, trips: &m
                 lift_stops(state, by.as_deref(), why.as_deref(), trips);
             } else {
                 let by_policy = by.as_deref().is_some_and(|by| by.starts_with(POLICY_RELEASES));
-                release(policy, state, named, (*mode, *n, by_policy), trips);
+                let label_removed = event.extra.get("label").and_then(Value::as_str) == Some("removed");
+                release(policy, state, named, (*mode, *n, by_policy), label_removed, trips);
                 still_stopped(state, trips);
             }
         }
@@ -202,7 +203,7 @@ fn begin(state: &mut State, policy: Option<&Value>, workflow: Option<&Workflow>,
         state.policy = Some(canonical_json(policy));
     }
     if let Some(workflow) = workflow {
-        state.flow.set_workflow(workflow);
+        state.flow.set_workflow(workflow, state.rules);
     }
     if let Some(parent) = parent.filter(|parent| parent.len() <= NAME_BYTES) {
         state.parent = Some(parent.to_owned());
@@ -240,6 +241,7 @@ fn release(
     state: &mut State,
     named: Option<&str>,
     (mode, n, by_policy): (ReleaseMode, Option<u64>, bool),
+    label_removed: bool,
     trips: &mut Trips,
 ) {
     let latched = state.halted.as_ref().or(state.blocked.as_ref());
@@ -255,6 +257,10 @@ fn release(
             .events(vec![state.seq])
             .actions(&["raise_releases_ceiling_in_the_policy_file", "stop"]);
         trips.add(Mode::Staged, draft);
+        if label_removed && state.labelled && state.rules > RulesVersion::V1 {
+            // It was taken off outside, and the session is held all the same: whoever looks there must see it.
+            trips.effect("label.added", "label", policy.hitl_label(state.rules));
+        }
         return;
     }
     if state.releases.contains_key(&guard) || state.releases.len() < RELEASED_GUARDS {
@@ -290,7 +296,7 @@ fn release(
         state.blocked = None;
         if state.labelled {
             state.labelled = false;
-            trips.effect("label.removed", "label", policy.hitl_label());
+            trips.effect("label.removed", "label", policy.hitl_label(state.rules));
         }
     }
 }

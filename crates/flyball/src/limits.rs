@@ -53,12 +53,16 @@ pub const SIGNALS: usize = 12;
 pub const GATE_ITEMS: usize = 64;
 /// The longest period that cycle detection looks for.
 pub const PERIOD: usize = 64;
-/// How many recent transitions a report shows.
+/// How many recent transitions a session remembers by name under version 1 of the rules.
 pub const TRAIL: usize = 16;
+/// The same under later versions: at least as many as reports show (`max_history`), at most so many.
+pub const HISTORY: usize = 64;
 /// How many bytes of a name are kept in the state for reports.
 pub const SHOWN_NAME_BYTES: usize = 48;
 /// How many event numbers a trip lists as evidence.
 pub const EVIDENCE_EVENTS: usize = 32;
+/// How many hashes of outputs, diffs and failing sets a halt carries as evidence.
+pub const EVIDENCE_HASHES: usize = 8;
 /// How many fingerprints a trip lists as evidence.
 pub const EVIDENCE_FINGERPRINTS: usize = 8;
 /// The longest feedback to a model, in characters.

@@ -78,6 +78,23 @@ impl Periodic {
         })
     }
 
+    /// The shortest block of 2 to `to` elements, not all equal, that would stand at least `passes` times in a row after
+    /// one more element, which is not taken. A run of equal elements before it hides nothing.
+    pub(crate) fn block_with(&self, next: Fingerprint, to: usize, passes: usize) -> Option<Repeat> {
+        let passes = passes.max(2);
+        let length = self.kept.len();
+        let run_of = |period: usize| {
+            let earlier = length.checked_sub(period).and_then(|at| self.kept.get(at))?;
+            (earlier.0 == next).then_some(*self.runs.get(period - 1)? as usize + 1)
+        };
+        let equal = run_of(1).map_or(1, |run| run + 1);
+        (2..=to.min(PERIOD)).find_map(|period| {
+            let run = run_of(period)?;
+            let stands = run >= (passes - 1) * period && equal < passes * period;
+            stands.then_some(Repeat { period, run })
+        })
+    }
+
     /// The event numbers of the last `count` elements, oldest first.
     pub(crate) fn last_events(&self, count: usize) -> Vec<u64> {
         let from = self.kept.len().saturating_sub(count);

@@ -75,3 +75,39 @@ fn one_other_element_ends_the_run() {
         assert_eq!(detector.repeat(2, 64, 3), None);
     }
 }
+
+/// The definition of a block that is not one element again and again.
+fn block_by_definition(stream: &[Fingerprint], to: usize, passes: usize) -> Option<usize> {
+    (2..=to).find(|&p| {
+        stream.len() >= p * passes && {
+            let tail = &stream[stream.len() - p * passes..];
+            let repeats = tail.iter().enumerate().all(|(at, element)| *element == tail[at % p]);
+            repeats && tail.iter().any(|element| *element != tail[0])
+        }
+    })
+}
+
+#[test]
+fn a_block_is_found_also_behind_a_run_of_equal_elements() {
+    let mut seed = 11_u64;
+    let mut found = 0;
+    for _ in 0..4_000 {
+        let mut detector = Periodic::default();
+        let mut stream = Vec::new();
+        for at in 0..40 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Mostly what came a few places before, so that blocks do come again.
+            let back = 1 + (seed >> 40) as usize % 5;
+            let letter = (seed >> 33) as u8 % 2;
+            let copied = (seed >> 50) % 6 > 0 && stream.len() >= back;
+            let element = if copied { stream[stream.len() - back] } else { Fingerprint::of(&[letter]) };
+            stream.push(element);
+            let expected = block_by_definition(&stream, 6, 3);
+            let foreseen = detector.block_with(element, 6, 3).map(|repeat| repeat.period);
+            assert_eq!(foreseen, expected, "{stream:?}");
+            found += usize::from(expected.is_some());
+            detector.push(element, at);
+        }
+    }
+    assert!(found > 1_000, "{found}");
+}

@@ -52,6 +52,7 @@ pub const REASONS: [(&str, Ending); 39] = [
     ("repeated_denial", Ending::Exhaustion),
     ("monologue", Ending::Exhaustion),
     ("no_progress", Ending::Exhaustion),
+    ("transition_not_allowed", Ending::External),
     ("quality_gate_blocked", Ending::External),
     ("confirmation_expired", Ending::External),
     ("confirmation_unclear", Ending::External),

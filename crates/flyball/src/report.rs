@@ -2,6 +2,7 @@
 
 use crate::confirm::Phase;
 use crate::decision::{HaltReason, Status};
+use crate::guards::share;
 use crate::lifecycle::STOP_GUARD;
 use crate::policy::{Counters, Guards, Mode, Policy};
 use crate::reasons::{Ending, ending};
@@ -26,6 +27,56 @@ pub struct LoopReport {
     pub limit: Option<u64>,
     /// The badge: `Loop 3/8`.
     pub badge: String,
+}
+
+/// A budget of the session or of one of its loops, with what people have added to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BudgetReport {
+    /// `session` or `loop`.
+    pub scope: &'static str,
+    /// The id of the loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whose: Option<String>,
+    /// `runtime_ms`, `turns`, `iterations`, `tokens`, `tool_calls` or `cost_micro_usd`.
+    pub name: &'static str,
+    /// What is allowed.
+    pub limit: u64,
+    /// What is used.
+    pub used: u64,
+}
+
+impl BudgetReport {
+    /// What is left of it, for a sentence: `6 of 8 iterations`.
+    #[must_use]
+    pub fn left(&self) -> String {
+        let left = self.limit.saturating_sub(self.used);
+        let share = share(self.name, left, self.limit);
+        let unit = if self.name == "runtime_ms" { " at work" } else { "" };
+        match &self.whose {
+            Some(whose) => format!("{share}{unit} in {whose}"),
+            None => format!("{share}{unit}"),
+        }
+    }
+}
+
+/// One transition between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Transition {
+    /// The node it left.
+    pub from: String,
+    /// The node it entered.
+    pub to: String,
+}
+
+/// The transitions that a report shows, and how many the rules against cycles look back at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TransitionHistory {
+    /// How many are shown at most: `max_history` of the policy.
+    pub max_history: u64,
+    /// How many the rules look back at: `max_history`, or more where a rule needs more.
+    pub effective: u64,
+    /// The last ones, oldest first.
+    pub recent: Vec<Transition>,
 }
 
 /// A session at a glance.
@@ -80,10 +131,14 @@ pub struct Report {
     pub node: Option<String>,
     /// The way through the nodes, oldest first.
     pub trail: Vec<String>,
+    /// The last transitions, and how many the rules against cycles look back at.
+    pub history: TransitionHistory,
     /// Visits of each node of the workflow.
     pub visits: BTreeMap<String, u32>,
     /// The loops of the workflow.
     pub loops: Vec<LoopReport>,
+    /// The budgets of the session and its loops that have a limit.
+    pub budgets: Vec<BudgetReport>,
     /// Measured values by signal.
     pub trends: BTreeMap<String, Vec<i64>>,
     /// What each tool was asked for, was refused and failed at.
@@ -200,6 +255,8 @@ pub struct GuardHold<'a> {
     pub guard: &'a str,
     /// What it found.
     pub message: &'a str,
+    /// The number of the event that it stopped.
+    pub seq: u64,
 }
 
 /// What stopped a session.
@@ -233,7 +290,15 @@ impl State {
         let by_guard = |latch: &&Latch| latch.guard != STOP_GUARD;
         let latch =
             self.halted.as_ref().filter(by_guard).or_else(|| self.blocked.as_ref().filter(by_guard))?;
-        Some(GuardHold { guard: &latch.guard, message: &latch.message })
+        Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
+    }
+
+    /// The block that the label stands for, if the label is set. Taking the label off releases this, and nothing else: no
+    /// halt, and never a person's stop.
+    #[must_use]
+    pub fn label_hold(&self) -> Option<GuardHold<'_>> {
+        let latch = self.blocked.as_ref().filter(|latch| self.labelled && latch.guard != STOP_GUARD)?;
+        Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
     }
 
     /// Whether a release is needed before the session may continue, also after it has ended.
@@ -339,9 +404,11 @@ impl State {
             counters: self.retry_counters(&breakers),
             breakers,
             node: self.flow.node().map(str::to_owned),
-            trail: self.flow.trail(),
+            trail: self.flow.trail(policy.shown_history(self.rules)),
+            history: self.history(policy),
             visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),
             loops: loops.collect(),
+            budgets: self.budgets(policy),
             trends: self
                 .watch
                 .stall
@@ -350,6 +417,44 @@ impl State {
                 .collect(),
             tools: self.tally.tools().clone(),
             off: switched_off(policy),
+        }
+    }
+
+    fn budgets(&self, policy: &Policy) -> Vec<BudgetReport> {
+        let (budget, session, loops) = (&self.watch.budget, &policy.budgets.session, &policy.budgets.loops);
+        let of_session = [
+            ("runtime_ms", session.runtime_ms, self.active_ms),
+            ("turns", session.turns, budget.turns),
+            ("iterations", session.iterations, budget.iterations),
+            ("tokens", session.tokens, budget.used.tokens()),
+            ("cost_micro_usd", session.cost_micro_usd, budget.used.cost_micro_usd),
+            ("tool_calls", session.tool_calls, budget.calls),
+        ];
+        let of_session = of_session.into_iter().filter_map(|(name, limit, used)| {
+            let limit = budget.raised_limit("session", name, "", limit)?;
+            Some(BudgetReport { scope: "session", whose: None, name, limit, used })
+        });
+        let of_loops = self.flow.loops().flat_map(|(shape, used)| {
+            let all = [
+                ("iterations", loops.iterations, used.iterations),
+                ("runtime_ms", loops.runtime_ms, used.runtime_ms),
+                ("cost_micro_usd", loops.cost_micro_usd, used.cost_micro_usd),
+            ];
+            all.into_iter().filter_map(|(name, limit, used)| {
+                let limit = budget.raised_limit("loop", name, &shape.id, limit)?;
+                Some(BudgetReport { scope: "loop", whose: Some(shape.id.clone()), name, limit, used })
+            })
+        });
+        of_session.chain(of_loops).collect()
+    }
+
+    fn history(&self, policy: &Policy) -> TransitionHistory {
+        let cycles = &policy.guards.cycle.transitions;
+        let shown = self.flow.recent(policy.shown_history(self.rules));
+        TransitionHistory {
+            max_history: cycles.max_history,
+            effective: cycles.history_needed(),
+            recent: shown.map(|(from, to)| Transition { from: from.to_owned(), to: to.to_owned() }).collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::lifecycle;
 use crate::limits::TREE_DEPTH;
 use crate::policy::{
     Ignored, JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, Trust, compare, overlay,
-    resolve,
+    resolve_under,
 };
 use crate::rules_version::RulesVersion;
 use crate::state::State;
@@ -64,8 +64,7 @@ impl PolicySource {
         preset: Preset,
         rules_version: RulesVersion,
     ) -> Result<Self, PolicyErrors> {
-        let Resolved { mut policy, ignored, tightening, .. } = resolve(&layers, preset)?;
-        pin_rules(&mut policy, &layers, rules_version);
+        let Resolved { policy, ignored, tightening, .. } = resolve_under(&layers, preset, rules_version)?;
         let (base, ignored, tightening) = (Arc::new(policy), ignored.into(), tightening.into());
         Ok(PolicySource { layers, preset, rules_version, base, ignored, tightening, compared: Vec::new() })
     }
@@ -102,8 +101,9 @@ impl PolicySource {
     /// # Errors
     /// If a layer can no longer be used.
     pub fn tightened_by(&self, newer: &PolicySource, names: [&str; 2]) -> Result<PolicyChange, PolicyErrors> {
-        let old = resolve(&self.layers, self.preset)?;
-        let new = resolve(&newer.layers, newer.preset)?;
+        let old = resolve_under(&self.layers, self.preset, self.rules_version)?;
+        // A newer version of the rules holds for new sessions only.
+        let new = resolve_under(&newer.layers, newer.preset, self.rules_version)?;
         let (tightened, waiting) = compare(&old, &new);
         let mut layers = self.layers.clone();
         if tightened.as_object().is_some_and(|keys| !keys.is_empty()) {
@@ -211,16 +211,7 @@ impl PolicySource {
         let above = |layer: &Layer| outranks_sessions(layer) || is_change(layer);
         let at = layers.iter().position(above).unwrap_or(layers.len());
         layers.insert(at, Layer::from_value(Origin::Inline, tree));
-        let mut resolved = resolve(&layers, self.preset)?;
-        pin_rules(&mut resolved.policy, &layers, self.rules_version);
-        Ok(resolved)
-    }
-}
-
-/// The source's own rules version, unless a layer names one.
-fn pin_rules(policy: &mut Policy, layers: &[Layer], rules_version: RulesVersion) {
-    if !layers.iter().any(|layer| layer.tree.get("rules_version").is_some()) {
-        policy.rules_version = rules_version;
+        resolve_under(&layers, self.preset, self.rules_version)
     }
 }
 

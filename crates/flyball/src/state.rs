@@ -8,6 +8,7 @@ use crate::flow::Flow;
 use crate::guards::{Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
+use crate::observation::WorkLog;
 use crate::person::Person;
 use crate::policy::Counters;
 use crate::rules_version::RulesVersion;
@@ -113,6 +114,8 @@ pub struct State {
     pub(crate) totals: Totals,
     /// What each tool was asked for, was refused and failed at.
     pub(crate) tally: Tally,
+    /// The last outputs, diffs and failures, for the evidence of a halt.
+    pub(crate) work: WorkLog,
     pub(crate) answers: Answers,
     pub(crate) ledger: Ledger,
     pub(crate) flow: Flow,
@@ -142,6 +145,9 @@ impl State {
         if self.person != Person::default() {
             sections.write("person", Person::LAYOUT, &self.person)?;
         }
+        if self.work != WorkLog::default() {
+            sections.write("work", 1, &self.work)?;
+        }
         if (self.behind_ms, self.suspended_ms) != (0, 0) {
             sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
         }
@@ -150,6 +156,9 @@ impl State {
         sections.write("answers", 1, &self.answers)?;
         sections.write("ledger", 1, &self.ledger)?;
         sections.write("flow", 1, &self.flow)?;
+        if let Some(start) = &self.flow.start {
+            sections.write("flow_start", 1, start)?;
+        }
         self.watch.write(sections)
     }
 
@@ -169,7 +178,7 @@ impl State {
         } else {
             state.read_record(body)?;
         }
-        state.flow.rebuild();
+        state.flow.rebuild(state.rules);
         state.ledger.rules = state.rules;
         Ok(state)
     }
@@ -214,6 +223,7 @@ impl State {
                 self.person = person;
                 rest
             })),
+            "work" => into(read_into(&mut self.work, layout, bytes)),
             "clock" => {
                 let mut clock = (0, 0);
                 let rest = into(read_into(&mut clock, layout, bytes))?;
@@ -224,7 +234,14 @@ impl State {
             "tally" => into(read_into(&mut self.tally, layout, bytes)),
             "answers" => into(read_into(&mut self.answers, layout, bytes)),
             "ledger" => into(read_into(&mut self.ledger, layout, bytes)),
+            // The start comes in a section of its own, after the rest.
             "flow" => into(read_into(&mut self.flow, layout, bytes)),
+            "flow_start" => {
+                let mut start = String::new();
+                let rest = into(read_into(&mut start, layout, bytes))?;
+                self.flow.start = Some(start);
+                Ok(rest)
+            }
             guard => match self.watch.read(guard, layout, bytes) {
                 Some(read) => into(read),
                 None => Err(bad(&format!("its part '{part}' is not known"))),

@@ -8,7 +8,7 @@ use crate::person::Person;
 use crate::policy::Policy;
 use crate::rules_version::RulesVersion;
 use crate::state::{Latch, State};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Lets an act through that a person has granted, and turns a trip into a halt when no release is left.
@@ -63,7 +63,7 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         if !is_stop {
             state.halted = Some(latch(draft, state.seq));
         }
-        effects.push(("loop.halted", halted_fields(state, draft)));
+        effects.push(("loop.halted", halted_fields(policy, state, draft)));
         if policy.notify {
             effects.push(("notify", BTreeMap::from([("text".to_owned(), json!(draft.trip.message))])));
         }
@@ -73,10 +73,13 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         state.blocked.get_or_insert_with(|| latch(draft, state.seq));
         if policy.escalate && !state.labelled {
             state.labelled = true;
-            effects.push(("label.added", BTreeMap::from([("label".to_owned(), json!(policy.hitl_label()))])));
+            effects.push((
+                "label.added",
+                BTreeMap::from([("label".to_owned(), json!(policy.hitl_label(state.rules)))]),
+            ));
         }
     }
-    let feedback = feedback(&trips.list);
+    let feedback = feedback(&trips.list, trips.note.as_deref());
     let retry_after_ms = trips.list.iter().filter_map(|draft| draft.retry_after_ms).max();
     let seq = state.seq;
     let effects = effects.into_iter().enumerate().map(|(at, (effect, fields))| Effect {
@@ -131,8 +134,8 @@ fn latch(draft: &Draft, seq: u64) -> Latch {
     }
 }
 
-/// The fields of `loop.halted`, in the seed's own spelling.
-fn halted_fields(state: &State, draft: &Draft) -> BTreeMap<String, Value> {
+/// The fields of `loop.halted`.
+fn halted_fields(policy: &Policy, state: &State, draft: &Draft) -> BTreeMap<String, Value> {
     let trip = &draft.trip;
     let mut fields = BTreeMap::new();
     match trip.scope.get("loop").map(String::as_str).or_else(|| state.flow.loop_here()) {
@@ -141,12 +144,47 @@ fn halted_fields(state: &State, draft: &Draft) -> BTreeMap<String, Value> {
     };
     fields.insert("haltReason".to_owned(), json!(draft.halt_reason.as_str()));
     fields.insert("reason".to_owned(), json!(trip.reason));
-    let trends: BTreeMap<&str, &[i64]> =
-        state.watch.stall.trends().filter(|(_, trend)| !trend.is_empty()).collect();
+    if state.rules > RulesVersion::V1 {
+        fields.insert("guard".to_owned(), json!(trip.guard));
+    }
+    let evidence = if state.rules == RulesVersion::V1 { first_evidence } else { evidence };
+    fields.insert("evidence".to_owned(), evidence(policy, state, trip));
+    fields.insert("suggestedActions".to_owned(), json!(trip.suggested_actions));
+    if let Some(budget) = &trip.budget {
+        fields.insert("budget".to_owned(), json!(budget));
+    }
+    fields
+}
+
+/// What every halt rests on, also that of a budget: the last diffs, failing sets and outputs of nodes as hashes, what
+/// was measured, and the way through the nodes. `fingerprints` are those that the guard itself compared.
+fn evidence(policy: &Policy, state: &State, trip: &Trip) -> Value {
+    let mut map = Map::new();
+    map.insert("events".to_owned(), json!(trip.evidence.events));
+    map.insert("diffHashes".to_owned(), json!(state.work.diffs()));
+    map.insert("failingSignatures".to_owned(), json!(state.work.failing()));
+    map.insert("outputHashes".to_owned(), json!(state.work.outputs()));
+    map.insert("transitionTrail".to_owned(), json!(state.flow.trail(policy.shown_history(state.rules))));
+    let failing = state.work.failing_names();
+    let trends = trends(state);
+    for (key, value, is_there) in [
+        ("failingTests", json!(failing), !failing.is_empty()),
+        ("fingerprints", json!(trip.evidence.fingerprints), !trip.evidence.fingerprints.is_empty()),
+        ("trends", json!(trends), !trends.is_empty()),
+    ] {
+        if is_there {
+            map.insert(key.to_owned(), value);
+        }
+    }
+    Value::Object(map)
+}
+
+/// The same under version 1 of the rules.
+fn first_evidence(policy: &Policy, state: &State, trip: &Trip) -> Value {
     let mut evidence = json!({
         "events": trip.evidence.events,
         "outputHashes": trip.evidence.fingerprints,
-        "transitionTrail": state.flow.trail(),
+        "transitionTrail": state.flow.trail(policy.shown_history(state.rules)),
     });
     if let Some(map) = evidence.as_object_mut() {
         let hashes = state.watch.stall.hashes("diff");
@@ -156,30 +194,28 @@ fn halted_fields(state: &State, draft: &Draft) -> BTreeMap<String, Value> {
         if !trip.evidence.names.is_empty() {
             map.insert("failingTests".to_owned(), json!(trip.evidence.names));
         }
+        let trends = trends(state);
         if !trends.is_empty() {
             map.insert("trends".to_owned(), json!(trends));
         }
     }
-    fields.insert("evidence".to_owned(), evidence);
-    fields.insert("suggestedActions".to_owned(), json!(trip.suggested_actions));
-    if let Some(budget) = &trip.budget {
-        fields.insert("budget".to_owned(), json!(budget));
-    }
-    fields
+    evidence
+}
+
+/// What was measured, by signal.
+fn trends(state: &State) -> BTreeMap<&str, &[i64]> {
+    state.watch.stall.trends().filter(|(_, trend)| !trend.is_empty()).collect()
 }
 
 /// The templates of the gravest trips, within the bound.
-fn feedback(drafts: &[Draft]) -> Option<String> {
+fn feedback(drafts: &[Draft], note: Option<&str>) -> Option<String> {
     let gravest = drafts.iter().map(|draft| draft.trip.severity).max()?;
     if gravest < Severity::Warn {
         return None;
     }
     let mut text = String::new();
-    for part in drafts
-        .iter()
-        .filter(|draft| draft.trip.severity == gravest)
-        .filter_map(|draft| draft.feedback.as_deref())
-    {
+    let templates = drafts.iter().filter(|draft| draft.trip.severity == gravest);
+    for part in templates.filter_map(|draft| draft.feedback.as_deref()).chain(note) {
         if !text.is_empty() {
             text.push(' ');
         }

@@ -44,3 +44,5 @@ mod transitions;
 mod validation;
 #[path = "guards/visits.rs"]
 mod visits;
+#[path = "guards/workflow.rs"]
+mod workflow;

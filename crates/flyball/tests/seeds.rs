@@ -88,6 +88,11 @@ impl Fact {
 
     /// A block that waits for a person.
     fn calls_a_person(self) -> Self {
+        self.state(Status::Blocked).effect("label.added", "flyball-hitl:loop-prevention")
+    }
+
+    /// The same under a policy with `loop_prevention`, whose labels have its own prefix.
+    fn calls_a_person_as_shepherd(self) -> Self {
         self.state(Status::Blocked).effect("label.added", "ashep-hitl:loop-prevention")
     }
 }
@@ -223,7 +228,7 @@ fn soni() -> Vec<Case> {
                 aborted(7),
                 aborted(13),
                 aborted(19).calls_a_person(),
-                allow(20).effect("label.removed", "ashep-hitl:loop-prevention").state(Status::Running),
+                allow(20).effect("label.removed", "flyball-hitl:loop-prevention").state(Status::Running),
                 block(21, "confirmation_refused"),
             ],
         ),
@@ -388,8 +393,8 @@ fn dex() -> Vec<Case> {
 /// Seed 003: phases of an issue.
 fn shepherd() -> Vec<Case> {
     let visits = "Phase 'test' exceeded max_visits (5) with 5 visits";
-    let sixth = || block(15, "visit_limit").says(visits).calls_a_person();
-    let cycle = |line, says| block(line, "cycle_detected").says(says).calls_a_person();
+    let sixth = || block(15, "visit_limit").says(visits).calls_a_person_as_shepherd();
+    let cycle = |line, says| block(line, "cycle_detected").says(says).calls_a_person_as_shepherd();
     vec![
         ("shepherd-length-2", vec![allow(4), cycle(5, "Oscillating cycle detected: fix→test→fix→test")]),
         ("shepherd-length-3", vec![allow(7), cycle(8, "Oscillating cycle detected: A→B→C→B→A")]),
@@ -423,7 +428,7 @@ fn shepherd() -> Vec<Case> {
                 allow(16).effect("label.removed", "ashep-hitl:loop-prevention").state(Status::Running),
                 allow(17),
                 allow(25),
-                block(27, "visit_limit").says(visits).calls_a_person(),
+                block(27, "visit_limit").says(visits).calls_a_person_as_shepherd(),
             ],
         ),
         (
@@ -442,7 +447,7 @@ fn shepherd() -> Vec<Case> {
                 allow(12),
                 block(13, "transition_limit")
                     .says("Transition test→fix exceeded max_transitions (5) with 5 occurrences")
-                    .calls_a_person(),
+                    .calls_a_person_as_shepherd(),
             ],
         ),
         ("shepherd-disabled", (2..=16).map(allow).collect()),

@@ -424,10 +424,10 @@ fn a_person_stops_a_session_and_lets_it_go_on() {
 fn a_block_that_needs_a_person_sets_a_label_and_its_release_takes_it_away() {
     let run = visits(6).release("visits", "keep").begins("test").run();
     assert_eq!(run.effects(6), ["label.added"]);
-    assert_eq!(run.at(6).effects[0].fields["label"], "ashep-hitl:loop-prevention");
+    assert_eq!(run.at(6).effects[0].fields["label"], "flyball-hitl:loop-prevention");
     assert_eq!(run.effects(7), [""; 0], "set once");
     assert_eq!(run.effects(8), ["label.removed"]);
-    assert_eq!(run.at(8).effects[0].fields["label"], "ashep-hitl:loop-prevention");
+    assert_eq!(run.at(8).effects[0].fields["label"], "flyball-hitl:loop-prevention");
     assert_eq!(run.effects(9), ["label.added"], "and again when it stops again");
     let policy = json!({"preset": "off", "guards": {"visits": {"limit": 1}}, "labels": {"prefix": "team-"}});
     let run = History::under(policy).begins("a").begins("a").run();

@@ -202,12 +202,11 @@ pub(crate) fn unlabel(args: &Stop) -> Result<Exit, Failure> {
     person::speaks(&args.session)?;
     require_reason(&args.why)?;
     let mut word = Word::open(&args.who, &args.session, args.by.as_deref())?;
-    let hold = word.state.guard_hold().map(|hold| hold.guard.to_owned());
-    let (true, Some(guard)) = (word.state.standing().labelled, hold) else {
+    let Some(guard) = word.state.label_hold().map(|hold| hold.guard.to_owned()) else {
         return word.nothing("There is no label to take off in this session; nothing was changed.");
     };
     let lets = format!("{} more, then it trips again", word.policy.releases.grant);
-    let event = json!({"type": "human.released", "why": args.why, "label": "removed"});
+    let event = json!({"type": "human.released", "guard": guard, "why": args.why, "label": "removed"});
     released(&mut word, event, &guard, &lets)
 }
 
@@ -233,6 +232,9 @@ fn released(word: &mut Word<'_>, event: Value, guard: &str, lets: &str) -> Resul
             format!("The session is still {stop}. Releasing a guard does not lift a person's stop.")
         }
         (None, Some(hold)) => format!("It is still held by {}: {}", hold.guard, line(hold.message, 200)),
+        (None, None) if stood && word.order_resume()? => {
+            "The session may go on; a worker of the server continues it.".to_owned()
+        }
         (None, None) if stood => "The session may go on.".to_owned(),
         (None, None) => "It was not standing still; this counts when the guard trips next.".to_owned(),
     });

@@ -1,5 +1,7 @@
 //! `flyball check`: errors with their place, contradictions, loops and their ids, worst-case bounds.
 
+mod phases;
+
 use crate::args::{Check, PolicyArgs};
 use crate::fail::{Exit, Failure};
 use crate::load;
@@ -16,6 +18,7 @@ use flyball::policy::{
 use flyball_journal::Door;
 use flyball_run::workflow::spec::Signal;
 use flyball_run::workflow::{Node, Plan};
+use phases::Phases;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -23,6 +26,10 @@ use std::path::Path;
 /// Runs the command.
 pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     let document = read(&args.file)?;
+    let written = match &document {
+        Document::Policy(layer) => Some(layer.clone()),
+        Document::Workflow(_) => None,
+    };
     let own = PolicyArgs { preset: args.preset.clone(), ..PolicyArgs::default() };
     let (layers, preset, workflow, plan) = match document {
         Document::Policy(layer) => (with_preset(Some(layer), &own)?, Preset::Agent, None, None),
@@ -53,17 +60,24 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     warnings.extend(plan.as_ref().and_then(|plan| without_helper(plan, &resolved, &file)));
     warnings.extend(plan.iter().flat_map(|plan| without_direction(plan, &file)));
     warnings.extend(untrusted(&args.file)?);
+    let phases = written.as_ref().and_then(|layer| Phases::of(layer, &resolved.policy));
     let mut out = crate::terminal::stdout();
     if args.json {
         let mut all = as_json(&file, &resolved, &warnings, graph.as_ref());
         if let (Some(plan), Some(map)) = (&plan, all.as_object_mut()) {
             map.insert("nodes".into(), nodes_json(plan));
         }
+        if let (Some(phases), Some(map)) = (&phases, all.as_object_mut()) {
+            map.insert("phases".into(), phases.as_json());
+        }
         writeln!(out, "{all}")?;
         return Ok(Exit::Done);
     }
     if let Some(plan) = &plan {
         print_nodes(&mut out, plan)?;
+    }
+    if let Some(phases) = &phases {
+        phases.print(&mut out)?;
     }
     print(&mut out, &file, &resolved, &warnings, graph.as_ref())?;
     Ok(Exit::Done)

@@ -18,13 +18,13 @@ pub(crate) fn run(args: &Config) -> Result<Exit, Failure> {
         writeln!(out, "{}", as_json(&resolved, args.origin))?;
         return Ok(Exit::Done);
     }
-    let mut leaves = Vec::new();
-    flatten("", &resolved.effective, &mut leaves);
-    let width = leaves.iter().map(|(path, value)| path.len() + value.len() + 3).max().unwrap_or(0).min(64);
-    for (path, value) in &leaves {
-        let line = format!("{path} = {value}");
+    let values = resolved.values();
+    let lines: Vec<String> =
+        values.iter().map(|value| format!("{} = {}", value.path, shown(value.value))).collect();
+    let width = lines.iter().map(String::len).max().unwrap_or(0).min(64);
+    for (value, line) in values.iter().zip(&lines) {
         if args.origin {
-            let from = origin_of(&resolved, path).map_or_else(|| "default".to_owned(), place);
+            let from = value.written.map_or_else(|| "default".to_owned(), place);
             writeln!(out, "{line:<width$}  {}", paint_out(Style::Dim, &from))?;
         } else {
             writeln!(out, "{line}")?;
@@ -42,8 +42,8 @@ pub(crate) fn run(args: &Config) -> Result<Exit, Failure> {
             writeln!(out, "  help: {}", line(&ignored.help(), 300))?;
         }
     }
-    let shown = |warning: &&Warning| !args.origin || warning.code != Ignored::CODE;
-    for warning in resolved.warnings.iter().filter(shown) {
+    let told = |warning: &&Warning| !args.origin || warning.code != Ignored::CODE;
+    for warning in resolved.warnings.iter().filter(told) {
         writeln!(out, "{} {}: {}", paint_out(Style::Warn, "warning"), warning.path, warning.what)?;
     }
     Ok(Exit::Done)
@@ -53,15 +53,7 @@ fn as_json(resolved: &Resolved, origin: bool) -> Value {
     if !origin {
         return resolved.effective.clone();
     }
-    let mut leaves = Vec::new();
-    flatten("", &resolved.effective, &mut leaves);
-    let entries = leaves.into_iter().map(|(path, _)| {
-        let value = pointer(&resolved.effective, &path).cloned().unwrap_or(Value::Null);
-        let written = origin_of(resolved, &path);
-        let from = written.map_or_else(|| "default".to_owned(), |written| written.origin.to_string());
-        let line = written.and_then(|written| written.place).map(|place| place.line);
-        (path, json!({"value": value, "origin": from, "line": line}))
-    });
+    let entries = resolved.values().into_iter().map(|value| (value.path.clone(), value.as_json()));
     let mut all = entries.collect::<Map<_, _>>();
     if !resolved.ignored.is_empty() {
         let ignored = resolved.ignored.iter().map(|ignored| {
@@ -74,17 +66,6 @@ fn as_json(resolved: &Resolved, origin: bool) -> Value {
     Value::Object(all)
 }
 
-/// The origin of a value: its own, or that of the object that it stands in.
-fn origin_of<'a>(resolved: &'a Resolved, path: &str) -> Option<&'a Written> {
-    let mut path = path;
-    loop {
-        if let Some(found) = resolved.origins.get(path) {
-            return Some(found);
-        }
-        path = path.rsplit_once('.')?.0;
-    }
-}
-
 fn place(written: &Written) -> String {
     match written.place {
         Some(place) => format!("{}:{}", written.origin, place.line),
@@ -92,19 +73,9 @@ fn place(written: &Written) -> String {
     }
 }
 
-fn pointer<'a>(tree: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(tree, |value, key| value.get(key))
-}
-
-fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
+fn shown(value: &Value) -> String {
     match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, inner) in map {
-                let inner_path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                flatten(&inner_path, inner, leaves);
-            }
-        }
-        Value::String(text) => leaves.push((path.to_owned(), text.clone())),
-        other => leaves.push((path.to_owned(), other.to_string())),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use crate::commands::replay::fold;
 use crate::evidence::{Line, collect, each_record, fetch, told};
 use crate::fail::{Exit, Failure};
 use crate::load;
-use crate::meaning::{action, meaning, sentence};
+use crate::meaning::{actions, meaning, sentence};
 use crate::paint::{Style, paint_out};
 use crate::recording::Recording;
 use crate::store;
@@ -227,9 +227,8 @@ fn print_advice(
     stored: bool,
 ) -> std::io::Result<()> {
     writeln!(out, "\n{}", paint_out(Style::Strong, "What to do"))?;
-    for name in &trip.suggested_actions {
-        let words = action(name).map_or_else(|| name.replace('_', " "), |words| format!("{words} ({name})"));
-        writeln!(out, "  - {words}")?;
+    for action in actions(trip, &gravest.session) {
+        writeln!(out, "  - {} ({})", action.sentence(), action.name)?;
     }
     if flyball::waits(report.status) && !stored {
         writeln!(

@@ -1,6 +1,6 @@
 //! `flyball status`: what goes on in the store or in one session, what waits for a person, and what to type next.
 
-use crate::args::Status as Arguments;
+use crate::args::{Status as Arguments, StoreArgs};
 use crate::commands::list::{self, Listed, counts, told};
 use crate::fail::{Exit, Failure};
 use crate::paint::{Style, paint_out};
@@ -11,7 +11,7 @@ use crate::trend;
 use crate::whereabouts::{self, Whereabouts};
 use crate::words::{ago, dollars, line, moment, plural, span, typed};
 use flyball::policy::Policy;
-use flyball::{BreakerReport, BreakerState, Decision, Report, State, Status, ToolUse};
+use flyball::{BreakerReport, BreakerState, Decision, Report, State, Status, SuggestedAction, ToolUse};
 use flyball_journal::{Desk, Head, Which};
 use flyball_run::engine::holder_is_gone;
 use flyball_view::{ActivityReader, SessionActivity, SessionStatus};
@@ -105,6 +105,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
     let commands = next(desk, name, &state, plan.as_ref())?;
     let stands = Whereabouts::of(desk, name, &state)?;
     let off = head.glance.label.is_some() && !desk.handles(name)?.label;
+    let actions = flyball_view::meaning::hold_actions(desk, name, &state)?;
     let mut out = crate::terminal::stdout();
     if args.who.json {
         let plan = plan.as_ref().map(Plan::as_json);
@@ -112,6 +113,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
             "question": activity.question, "report": report, "pending": plan,
             "label": head.glance.label, "parent": head.glance.parent, "started": head.started,
             "updated": head.updated, "releases_ceiling": policy.releases.ceiling, "lately": lately,
+            "actions": actions,
             "run": stands.as_ref().map(Whereabouts::as_json),
             "next": commands.iter().map(|command| whole(command, &args.who.store)).collect::<Vec<_>>()});
         writeln!(out, "{whole}")?;
@@ -132,6 +134,7 @@ fn one(args: &Arguments, name: &str) -> Result<Exit, Failure> {
         whereabouts::print(&stands, &mut out, &report)?;
     }
     print_why(&mut out, &state, &head, off)?;
+    print_actions(&mut out, &actions, &args.who.store)?;
     if let Some(plan) = &plan {
         writeln!(out)?;
         print_plan(plan, &mut out, now)?;
@@ -171,6 +174,23 @@ fn print_why(out: &mut impl Write, state: &State, head: &Head, off: bool) -> std
             "is set; taking it off is a release"
         };
         writeln!(out, "  label {} {means}", line(label, 100))?;
+    }
+    Ok(())
+}
+
+/// What a person can do about it, each with the command that does it.
+fn print_actions(
+    out: &mut impl Write,
+    actions: &[SuggestedAction],
+    store: &StoreArgs,
+) -> std::io::Result<()> {
+    if actions.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", paint_out(Style::Strong, "What could be done"))?;
+    for action in actions {
+        let command = action.command.as_ref().map(|command| format!(": {}", whole(command, store)));
+        writeln!(out, "  - {}{}", action.text, line(&command.unwrap_or_default(), 300))?;
     }
     Ok(())
 }
@@ -224,6 +244,15 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
         .collect();
     if !visits.is_empty() {
         writeln!(out, "  visits: {}", line(&visits.join(", "), 300))?;
+    }
+    if !report.trail.is_empty() {
+        let shown = report.history.recent.len() as u64;
+        let all = if shown < report.transitions {
+            format!(" {shown} of {}", report.transitions)
+        } else {
+            String::new()
+        };
+        writeln!(out, "  last transitions{all}: {}", line(&report.trail.join(" → "), 400))?;
     }
     for text in trend::all(report) {
         writeln!(out, "  {}", line(&text, 200))?;

@@ -72,6 +72,11 @@ impl<'a> Word<'a> {
         Ok(decision)
     }
 
+    /// Lets a worker of a server continue the run, if a server has started it. Says whether one will.
+    pub(super) fn order_resume(&self) -> Result<bool, Failure> {
+        Ok(flyball_serve::order_resume(self.recorder.journal(), self.session, &self.by)?)
+    }
+
     /// Prints the decision and what it means, and gives the exit code.
     pub(super) fn tell(&self, decision: &Decision, means: &[String]) -> Result<Exit, Failure> {
         let mut out = crate::terminal::stdout();

@@ -184,3 +184,46 @@ pub(crate) fn child_of(parent: u32) -> rustix::process::Pid {
     let id = all.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).next();
     rustix::process::Pid::from_raw(id.expect("a child").parse().unwrap()).unwrap()
 }
+
+/// A loop that its visits limit blocks once, and that a release lets come to its end.
+const BLOCKED: &str = r#"
+version: 1
+name: blocked
+policy: {guards: {visits: {limit: 2}}}
+nodes:
+  - {name: fix, kind: command, rerun: true, run: [sh, -c, 'echo fix >> steps.log'], next: test}
+  - {name: test, kind: command, rerun: true, run: [sh, -c, 'test $(wc -l < steps.log) -ge 3'], on_success: done, on_failure: fix}
+"#;
+
+#[test]
+fn a_label_taken_off_wakes_the_worker_through_the_server_and_from_the_command_line() {
+    for how in ["http", "command line"] {
+        let folder = folder(&format!("label-{}", how.len()));
+        let flows = flows(&folder);
+        std::fs::write(flows.join("blocked.yaml"), BLOCKED).unwrap();
+        let args = ["--no-socket", "--workflows", flows.to_str().unwrap()];
+        let server = Server::start(&folder, &args);
+        let person = server.key("anna", Role::Operator);
+        json_of(
+            post(&server, "/v1/runs", &person, &json!({"workflow": "blocked", "session": "issue-7"})),
+            202,
+        );
+        until("the block", || run_of(&server, &person, "issue-7")["last"]["exit"] == 4);
+        let label = "flyball-hitl:loop-prevention";
+        if how == "http" {
+            let change = json!({"session": "issue-7", "label": label, "action": "removed", "by": "ben"});
+            let told = json_of(post(&server, "/v1/labels", &person, &change), 200);
+            assert_eq!(told["outcome"], "released", "{told}");
+        } else {
+            let told = std::process::Command::new(env!("CARGO_BIN_EXE_flyball"))
+                .args(["unlabel", "issue-7", "--store", &server.store, "--by", "anna", "--why", "fixed"])
+                .current_dir(&folder)
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&told.stdout).into_owned();
+            assert!(told.contains("a worker of the server continues it"), "{told}");
+        }
+        until("the end", || run_of(&server, &person, "issue-7")["last"]["exit"] == 0);
+        assert_eq!(steps(&flows), ["fix", "fix", "fix"]);
+    }
+}

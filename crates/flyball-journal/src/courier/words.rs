@@ -2,6 +2,7 @@
 //! a session is a stranger's text: it is one line, of bounded length, and never markup.
 
 use crate::journal::Errand;
+use flyball::SuggestedAction;
 use serde_json::{Value, json};
 
 /// Characters of a name or a sentence from a session.
@@ -14,6 +15,8 @@ pub(super) struct Words {
     pub(super) title: String,
     /// What is to be known: a word and its value.
     pub(super) facts: Vec<(&'static str, String)>,
+    /// What could be done: words, and the command that does it.
+    pub(super) actions: Vec<(String, Option<String>)>,
     /// Where the session can be looked at.
     pub(super) link: Option<String>,
 }
@@ -40,24 +43,32 @@ impl Words {
         facts.extend(text("haltReason").map(|reason| ("Why", reason)));
         facts.extend(text("reason").map(|reason| ("Reason", reason)));
         facts.extend(text("label").map(|label| ("Label", label)));
-        if let Some(actions) = payload.get("suggestedActions").and_then(Value::as_array) {
-            let actions: Vec<String> = actions.iter().filter_map(Value::as_str).map(plain).collect();
-            if !actions.is_empty() {
-                facts.push(("What could be done", actions.join(", ")));
-            }
-        }
         if let Some(seq) = payload.get("seq").and_then(Value::as_u64) {
             facts.push(("Event", seq.to_string()));
         }
         let link =
             page.map(|page| format!("{}/sessions/{}", page.trim_end_matches('/'), encoded(&errand.session)));
-        Words { title, facts, link }
+        let guard = payload.get("guard").and_then(Value::as_str);
+        let action = |name: &str| match SuggestedAction::of(name, &errand.session, guard) {
+            Some(known) => (known.text.to_owned(), known.command.map(|command| plain(&command))),
+            None => (plain(name), None),
+        };
+        let names = payload.get("suggestedActions").and_then(Value::as_array).into_iter().flatten();
+        let actions = names.filter_map(Value::as_str).map(action).collect();
+        Words { title, facts, actions, link }
     }
 
     /// As plain text.
     pub(super) fn text(&self, key: &str) -> String {
         let mut lines = vec![self.title.clone(), String::new()];
         lines.extend(self.facts.iter().map(|(word, value)| format!("{word}: {value}")));
+        if !self.actions.is_empty() {
+            lines.push("\nWhat could be done:".to_owned());
+        }
+        lines.extend(self.actions.iter().map(|(words, command)| match command {
+            Some(command) => format!("- {words}: {command}"),
+            None => format!("- {words}"),
+        }));
         lines.extend(self.link.iter().map(|link| format!("\nLook at it: {link}")));
         lines.push(format!("\nKey: {}", plain(key)));
         lines.join("\n")
@@ -69,6 +80,14 @@ impl Words {
         let facts = facts.collect::<Vec<_>>().join("\n");
         let section = |text: String| json!({"type": "section", "text": {"type": "mrkdwn", "text": text}});
         let mut blocks = vec![section(format!("*{}*", escaped(&self.title))), section(facts)];
+        if !self.actions.is_empty() {
+            let actions = self.actions.iter().map(|(words, command)| match command {
+                Some(command) => format!("• {}: {}", escaped(words), code(command)),
+                None => format!("• {}", escaped(words)),
+            });
+            blocks
+                .push(section(format!("*What could be done:*\n{}", actions.collect::<Vec<_>>().join("\n"))));
+        }
         if let Some(link) = &self.link {
             blocks.push(section(format!("<{}|Look at it>", escaped(link).replace('|', "%7C"))));
         }
@@ -97,6 +116,14 @@ fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+/// A command that can be copied as it is.
+fn code(command: &str) -> String {
+    if command.contains('`') {
+        return escaped(command);
+    }
+    format!("`{}`", command.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
 }
 
 /// A name as a part of an address.

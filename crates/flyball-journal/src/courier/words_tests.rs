@@ -49,6 +49,27 @@ fn a_halt_says_why_and_what_could_be_done() {
     assert_eq!(words.title, "Session s was halted");
     assert_eq!(words.link, None);
     let facts: Vec<String> = words.facts.iter().map(|(word, value)| format!("{word}={value}")).collect();
-    let expected = "Session=s Why=stalled Reason=no_progress What could be done=switch_to_interactive, raise_budget Event=3";
-    assert_eq!(facts.join(" "), expected);
+    assert_eq!(facts.join(" "), "Session=s Why=stalled Reason=no_progress Event=3");
+    let text = words.text("k");
+    let told = "\nWhat could be done:\n- fix it manually or tell it what to do differently, then release the session: \
+                flyball release s --why \"…\"\n- raise the budget if it was making progress: \
+                flyball release s --n 3 --why \"…\"\n";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn a_command_in_a_message_can_be_copied_as_it_is() {
+    let mut halted = errand("build_1", "");
+    halted.effect = "loop.halted".to_owned();
+    let payload = json!({"guard": "error_streak", "suggestedActions": ["release", "<!channel>"]});
+    halted.payload = payload.to_string();
+    let slack = Words::of(&halted, None).slack();
+    let shown = slack["blocks"][2]["text"]["text"].as_str().unwrap();
+    assert!(shown.contains("`flyball release build_1 --guard error_streak --why \"…\"`"), "{shown}");
+    assert!(shown.contains("• &lt;!channel&gt;"), "{shown}");
+    // What could end the quotation is quoted otherwise.
+    halted.session = "a`b <!here>".to_owned();
+    let slack = Words::of(&halted, None).slack();
+    let shown = slack["blocks"][2]["text"]["text"].as_str().unwrap();
+    assert!(!shown.contains("a`b") && !shown.contains("<!here>"), "{shown}");
 }

@@ -290,7 +290,7 @@ fn glance(state: &State, policy: &Policy) -> Glance {
         blocks: standing.blocks,
         halts: standing.halts,
         stopped_by: standing.stopped_by.map(|(guard, message)| format!("{guard}: {message}")),
-        label: standing.labelled.then(|| policy.hitl_label()),
+        label: standing.labelled.then(|| policy.hitl_label(state.rules_version())),
         parent: state.parent().map(str::to_owned),
     }
 }

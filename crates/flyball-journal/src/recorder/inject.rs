@@ -38,7 +38,13 @@ impl Recorder {
         }
         if labelled && !there.label {
             let why = "the label was taken off";
-            let event = json!({"type": "human.released", "session": name, "by": "label", "why": why});
+            // Only the block that the label stands for: no halt, and never a person's stop.
+            let hold = cache.sessions.get(name).and_then(|session| session.state().label_hold());
+            let guard = hold.map(|hold| hold.guard.to_owned());
+            let mut event = json!({"type": "human.released", "session": name, "by": "label", "why": why, "label": "removed"});
+            if let (Some(guard), Some(fields)) = (guard, event.as_object_mut()) {
+                fields.insert("guard".to_owned(), Value::from(guard));
+            }
             self.inject(cache, work, event, at)?;
         }
         Ok(())

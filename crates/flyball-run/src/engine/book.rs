@@ -2,7 +2,7 @@
 
 use crate::fail::Failure;
 use flyball::policy::Policy;
-use flyball::{Decision, Event, PolicySource, Session, Sessions};
+use flyball::{Decision, Event, PolicySource, Report, Session, Sessions};
 use flyball_journal::{Door, Incoming, Recorder, mark_suspension};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,6 +130,19 @@ impl Book {
             return Ok(Incoming { event, text });
         }
         Ok(Incoming::read(clean.into_owned(), event.at)?)
+    }
+
+    /// How a session stands; nothing if it is not known.
+    pub(super) fn report(&self, session: &str) -> Result<Option<Report>, Failure> {
+        match &self.inner {
+            Inner::Kept(recorder) => {
+                Ok(recorder.session(session)?.map(|(state, policy)| state.report(&policy)))
+            }
+            Inner::Bare { sessions, .. } => {
+                let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(sessions.get(session).map(|known| known.state().report(known.policy())))
+            }
+        }
     }
 
     /// A session as it is stored, to look ahead with; nothing if there is nothing to gain or it cannot be told alone.

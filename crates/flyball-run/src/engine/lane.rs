@@ -102,6 +102,14 @@ impl Lane {
         })
     }
 
+    /// How its session stands, as far as it is stored.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn report(&self) -> Result<Option<flyball::Report>, Failure> {
+        self.book.report(&self.session)
+    }
+
     /// Its name.
     #[must_use]
     pub fn session(&self) -> &str {

@@ -6,7 +6,7 @@ use super::walk::Walk;
 use crate::process::{Job, run};
 use crate::workflow::Node;
 use crate::workflow::spec::{Line, Signal};
-use flyball::{Event, Kind};
+use flyball::{Event, Kind, without_timestamps};
 use std::path::Path;
 use std::time::Duration;
 
@@ -120,12 +120,14 @@ fn contents(root: &Path, below: &Path, hasher: &mut blake3::Hasher) {
             contents(root, &path, hasher);
         } else if about.is_file() {
             hasher.update(path.as_os_str().as_encoded_bytes());
-            hasher.update(&about.len().to_le_bytes());
-            if about.len() <= LARGEST
-                && let Ok(bytes) = std::fs::read(root.join(&path))
-            {
-                hasher.update(&bytes);
-            }
+            let bytes = if about.len() <= LARGEST { std::fs::read(root.join(&path)).ok() } else { None };
+            match bytes.map(String::from_utf8) {
+                None => hasher.update(&about.len().to_le_bytes()),
+                // A new time stamp in a text is no change of it.
+                Some(Ok(text)) => hasher.update(without_timestamps(&text).as_bytes()),
+                Some(Err(binary)) => hasher.update(binary.as_bytes()),
+            };
+            hasher.update(b"\0");
         }
     }
 }

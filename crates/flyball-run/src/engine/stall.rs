@@ -4,8 +4,9 @@ use super::person_messages::PersonMessage;
 use super::stop::Stop;
 use super::walk::Walk;
 use flyball::policy::OnStall;
-use flyball::{Decision, Event, Kind, Severity, Status, Trip};
-use serde_json::json;
+use flyball::{BudgetReport, Decision, Event, Kind, Report, Severity, Status, Trip};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Walk {
@@ -23,7 +24,7 @@ impl Walk {
             OnStall::SpawnReviewer if first && self.world.plan.reviewer.is_some() => {
                 // Below a session that is halted nobody works, so it is released first.
                 self.release(&trip, "spawn_reviewer")?;
-                self.call_reviewer(&trip)
+                self.call_reviewer(decision)
             }
             OnStall::SwitchToInteractive if self.ask_for_advice(&trip, decision)? => {
                 self.release(&trip, "switch_to_interactive")
@@ -40,13 +41,14 @@ impl Walk {
     }
 
     /// Lets the reviewer's node look, in a session of its own; templates have its words as `{{NAME.output}}`.
-    fn call_reviewer(&mut self, trip: &Trip) -> Result<(), Stop> {
+    fn call_reviewer(&mut self, decision: &Decision) -> Result<(), Stop> {
         let world = Arc::clone(&self.world);
         let reviewer = world.plan.reviewer.as_ref().and_then(|name| world.plan.nodes.get(name));
         let Some(reviewer) = reviewer else { return Ok(()) };
         world.watcher.note(&format!("the loop has stalled; '{}' looks at it", reviewer.name));
         let mut review = self.child("reviewer")?;
-        review.vars.set("stall", json!(trip.message));
+        review.stalled = Some(Box::new(decision.clone()));
+        review.briefed_by = Some(self.lane.session().to_owned());
         let outcome = review.visit(reviewer)?;
         review.end(outcome.status.as_str())?;
         self.vars.visited(&reviewer.name, &outcome);
@@ -77,6 +79,18 @@ impl Walk {
         }
     }
 
+    /// What an agent is told after a stall: what was found, on what evidence, and what is left of the budgets. Nothing
+    /// if there was none since the last prompt, or the prompt lies in the past.
+    pub(crate) fn stall_briefing(&self) -> Result<Option<String>, Stop> {
+        let Some(decision) = self.stalled.as_deref().filter(|_| self.lane.is_live()) else { return Ok(None) };
+        let Some(trip) = stalled(decision) else { return Ok(None) };
+        let report = match &self.briefed_by {
+            Some(session) => self.world.book.report(session)?,
+            None => self.lane.report()?,
+        };
+        Ok(Some(briefing(decision, trip, report.as_ref())))
+    }
+
     /// What the policy does in a person's place, bounded as a person's release is, and recorded as its own.
     fn release(&mut self, trip: &Trip, by: &str) -> Result<(), Stop> {
         let kind = Kind::HumanReleased {
@@ -96,10 +110,53 @@ impl Walk {
     }
 }
 
+/// Whether a decision halts the session because a loop has stalled.
+pub(super) fn is_stall(decision: &Decision) -> bool {
+    decision.state == Status::Halted && stalled(decision).is_some()
+}
+
 /// The trip of a loop that has stalled, if nothing else halted it: a budget is not extended by the back door.
 fn stalled(decision: &Decision) -> Option<&Trip> {
     let mut halts = decision.trips.iter().filter(|trip| trip.severity == Severity::Halt);
     let is_stall = |trip: &&Trip| ["stall", "oscillation"].contains(&trip.guard.as_str());
     let first = halts.next().filter(is_stall)?;
     halts.all(|trip| is_stall(&trip)).then_some(first)
+}
+
+/// The words of a briefing, from fixed templates and names only.
+fn briefing(decision: &Decision, trip: &Trip, report: Option<&Report>) -> String {
+    let mut lines = vec![format!("The loop had stalled: {}.", trip.message)];
+    let halted = decision.effects.iter().find(|effect| effect.effect == "loop.halted");
+    let evidence = halted.and_then(|effect| effect.fields.get("evidence")).unwrap_or(&Value::Null);
+    let list = |key: &str| evidence.get(key).and_then(Value::as_array).filter(|list| !list.is_empty());
+    if let Some(names) = list("failingTests") {
+        let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+        lines.push(format!("- still failing: {}", names.join(", ")));
+    }
+    let trends = evidence.get("trends").and_then(Value::as_object);
+    for (signal, values) in trends.into_iter().flatten() {
+        let values: Vec<String> = values.as_array().into_iter().flatten().map(Value::to_string).collect();
+        lines.push(format!("- {signal}: {}", values.join(" → ")));
+    }
+    for (key, what) in [
+        ("outputHashes", "outputs"),
+        ("diffHashes", "states of the diff"),
+        ("failingSignatures", "failing sets"),
+    ] {
+        if let Some(hashes) = list(key) {
+            let different: BTreeSet<&str> = hashes.iter().filter_map(Value::as_str).collect();
+            lines.push(format!("- {} different among the last {} {what}", different.len(), hashes.len()));
+        }
+    }
+    if let Some(trail) = list("transitionTrail") {
+        let trail: Vec<&str> = trail.iter().filter_map(Value::as_str).collect();
+        lines.push(format!("- the way so far: {}", trail.join(" → ")));
+    }
+    let budgets: Vec<String> =
+        report.into_iter().flat_map(|report| &report.budgets).map(BudgetReport::left).collect();
+    if !budgets.is_empty() {
+        lines.push(format!("Left of the budgets: {}.", budgets.join("; ")));
+    }
+    lines.push("Do something else than before.".to_owned());
+    lines.join("\n")
 }

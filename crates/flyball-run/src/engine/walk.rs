@@ -4,6 +4,7 @@ use super::book::Past;
 use super::fork::{MET, Met};
 use super::lane::Lane;
 use super::leftover::RUN;
+use super::stall::is_stall;
 use super::stop::{Outcome, Status, Stop};
 use super::vars::Vars;
 use super::world::{CutOff, World};
@@ -13,7 +14,7 @@ use crate::process::Cancel;
 use crate::workflow::spec::{Backoff, Next, Retry, Span};
 use crate::workflow::{DONE, FAILED, Node, Work};
 use flyball::graph::Workflow;
-use flyball::{Event, Kind, Usage, Verdict};
+use flyball::{Decision, Event, Kind, Usage, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,6 +65,10 @@ pub(crate) struct Walk {
     /// Stops this walk, and not its neighbours.
     pub(crate) cancel: Cancel,
     pub(super) stalls_handled: bool,
+    /// A stall that the walk went on from, until an agent was told of it.
+    pub(crate) stalled: Option<Box<Decision>>,
+    /// The session whose stall it is, if it is not this one.
+    pub(super) briefed_by: Option<String>,
 }
 
 /// One visit of a node that is under way.
@@ -96,9 +101,13 @@ impl Turn<'_> {
             ("FLYBALL_VISIT", self.visit().to_string()),
             ("FLYBALL_TURN", self.number().to_string()),
         ];
-        let advice = self.walk.vars.get("advice").and_then(Value::as_str);
-        let advice = advice.map(|text| ("FLYBALL_ADVICE", text.to_owned()));
-        let about = about.into_iter().chain(advice).map(|(name, value)| (name.to_owned(), value));
+        let word = |name: &str, variable| {
+            let text = self.walk.vars.get(name).and_then(Value::as_str);
+            text.map(|text| (variable, text.to_owned()))
+        };
+        let told = [word("advice", "FLYBALL_ADVICE"), word("stall", "FLYBALL_STALL")];
+        let about =
+            about.into_iter().chain(told.into_iter().flatten()).map(|(name, value)| (name.to_owned(), value));
         self.walk.world.passed(&[]).into_iter().chain(about).collect()
     }
 
@@ -134,6 +143,8 @@ impl Walk {
             provider: None,
             cancel: world.cancel.clone(),
             stalls_handled: false,
+            stalled: None,
+            briefed_by: None,
         }
     }
 
@@ -207,6 +218,9 @@ impl Walk {
         *self.turns.entry(node.name.clone()).or_insert(0) += 1;
         if let Some(text) = self.lane.undelivered_text() {
             self.vars.set("advice", json!(text));
+        }
+        if let Some(text) = self.stall_briefing()? {
+            self.vars.set("stall", json!(text));
         }
         let begun = Instant::now();
         let until = self.time_for(node).map(|time| begun + time);
@@ -337,9 +351,7 @@ impl Walk {
     /// If it cannot be stored, or the session is stopped.
     pub(crate) fn tell(&mut self, event: Event) -> Result<Past, Stop> {
         let past = self.lane.record(event)?;
-        if let Err(stop) = self.lane.go_on(&past) {
-            self.handle(stop)?;
-        }
+        self.go_on_after(&past)?;
         Ok(past)
     }
 
@@ -366,13 +378,23 @@ impl Walk {
             let past = record(&mut self.lane, event.clone())?;
             let refused = past.decision.decision >= Verdict::Block;
             let stood = matches!(past.decision.state, flyball::Status::Halted | flyball::Status::Blocked);
-            if let Err(stop) = self.lane.go_on(&past) {
-                self.handle(stop)?;
-            }
+            self.go_on_after(&past)?;
             if !(refused && stood) {
                 return Ok(past);
             }
         }
+    }
+
+    /// Goes on after a decision, if the session may. A stall that a person or the policy has released is kept for the
+    /// next prompt.
+    fn go_on_after(&mut self, past: &Past) -> Result<(), Stop> {
+        if let Err(stop) = self.lane.go_on(past) {
+            self.handle(stop)?;
+        }
+        if is_stall(&past.decision) {
+            self.stalled = Some(Box::new(past.decision.clone()));
+        }
+        Ok(())
     }
 
     /// The name of a session below this one.

@@ -19,7 +19,7 @@ pub(super) fn run(turn: &mut Turn<'_>, agent: &Agent) -> Result<Outcome, Stop> {
         if agent.remember { turn.walk.talks.remove(&turn.node.name).unwrap_or_default() } else { Vec::new() };
     let from = talk.len();
     let system = agent.system.as_deref().unwrap_or_default();
-    let (text, messages) = prompt(turn, &agent.prompt, system);
+    let (text, messages) = prompt(turn, &agent.prompt, system)?;
     talk.push(Message::user(text));
     let outcome = rounds(turn, agent, &mut talk, from, messages)?;
     if agent.remember {
@@ -28,27 +28,34 @@ pub(super) fn run(turn: &mut Turn<'_>, agent: &Agent) -> Result<Outcome, Stop> {
     Ok(outcome)
 }
 
-/// The instructions, with what people wrote since the last prompt and what the model may still do. Also gives the
-/// messages from people that they contain. A message is not repeated below a template that contains `{{advice}}`.
-pub(super) fn prompt(turn: &mut Turn<'_>, template: &str, system: &str) -> (String, Vec<PersonMessage>) {
+/// The instructions, with a stall that the run went on from, what people wrote since the last prompt, and what the model
+/// may still do. Also gives the messages from people that they contain. What a template has a place for (`{{stall}}`,
+/// `{{advice}}`) is not repeated below it.
+pub(super) fn prompt(
+    turn: &mut Turn<'_>,
+    template: &str,
+    system: &str,
+) -> Result<(String, Vec<PersonMessage>), Stop> {
     let messages = turn.walk.lane.for_prompt();
+    let stall = turn.walk.stall_briefing()?;
+    turn.walk.stalled = None;
     if let Some(text) = turn.walk.lane.undelivered_text() {
         turn.walk.vars.set("advice", json!(text));
     }
+    turn.walk.vars.set("stall", json!(stall));
+    let uses = |name: &str| [template, system].into_iter().any(|template| names(template, name));
     let mut parts = vec![turn.walk.vars.fill(template)];
-    if ![template, system].into_iter().any(uses_advice) {
+    parts.extend(stall.filter(|_| !uses("stall")));
+    if !uses("advice") {
         parts.extend(messages.iter().map(PersonMessage::paragraph));
     }
     parts.extend(turn.walk.allowance(&turn.node.name));
-    (parts.join("\n\n"), messages)
+    Ok((parts.join("\n\n"), messages))
 }
 
-/// Whether a template has a place for what people wrote.
-fn uses_advice(template: &str) -> bool {
-    template
-        .split("{{")
-        .skip(1)
-        .any(|rest| rest.split("}}").next().is_some_and(|name| name.trim() == "advice"))
+/// Whether a template has a place for a value.
+fn names(template: &str, value: &str) -> bool {
+    template.split("{{").skip(1).any(|rest| rest.split("}}").next().is_some_and(|name| name.trim() == value))
 }
 
 fn rounds(

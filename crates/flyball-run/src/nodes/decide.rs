@@ -34,7 +34,7 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &Decide) -> Result<Outcome, Stop>
     if ways.is_empty() {
         return Ok(Outcome::failure("every way is closed").with_status(Status::Unclear));
     }
-    let (question, mut messages) = question(turn, decide, &ways);
+    let (question, mut messages) = question(turn, decide, &ways)?;
     let mut talk = vec![Message::user(question)];
     let provider = turn.walk.provider.clone().unwrap_or_else(|| decide.provider.clone());
     let mut failed_before = false;
@@ -87,14 +87,18 @@ fn settled(turn: &mut Turn<'_>, failed_before: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-fn question(turn: &mut Turn<'_>, decide: &Decide, ways: &[String]) -> (String, Vec<PersonMessage>) {
+fn question(
+    turn: &mut Turn<'_>,
+    decide: &Decide,
+    ways: &[String],
+) -> Result<(String, Vec<PersonMessage>), Stop> {
     let template = decide.prompt.as_deref().unwrap_or("Decide where the work goes on.\n\n{{last}}");
-    let (words, messages) = prompt(turn, template, "");
+    let (words, messages) = prompt(turn, template, "")?;
     let question = format!(
         "{words}\n\nAnswer with JSON alone: {{\"decision\": one of {}, \"confidence\": 0 to 1, \"reasoning\": \"…\"}}",
         ways.join(", ")
     );
-    (question, messages)
+    Ok((question, messages))
 }
 
 /// Reads an answer: the name of a way, also as `advance_to_X`, `jump_to_X`, or `require_approval`.

@@ -7,7 +7,7 @@ use super::{DONE, FAILED, Plan, names};
 use crate::fail::Failure;
 use flyball::Preset;
 use flyball::graph::{GraphError, loops};
-use flyball::policy::{Mode, Rule, resolve};
+use flyball::policy::{Mode, Rule, RuleNames, resolve};
 use std::collections::BTreeSet;
 
 /// Everything that is wrong.
@@ -121,11 +121,15 @@ fn conditions(source: &Source<'_>, plan: &Plan, wrong: &mut Vec<Failure>) {
     for node in plan.nodes.values() {
         let Work::Route(route) = &node.work else { continue };
         for (number, rule) in route.rules.iter().enumerate() {
-            if let Err(error) = Rule::new(&node.name, &rule.when, Mode::Observe, "") {
+            let checked = Rule::new(&node.name, &rule.when, Mode::Observe, "")
+                .and_then(|rule| rule.check(RuleNames::Route));
+            if let Err(error) = checked {
                 let at = position(source, &node.name);
                 let place = ["nodes", &at, "rules", &number.to_string(), "when"];
-                let advice = "write it in CEL over `event`: outcome, output, structured, vars, visits, from";
-                wrong.push(source.wrong(&place, "workflow_bad_condition", error.to_string(), advice));
+                let fields =
+                    "write it in CEL over `event`: outcome, output, structured, vars, visits, from, node";
+                let advice = format!("{}; {fields}", error.help());
+                wrong.push(source.wrong(&place, "workflow_bad_condition", error.to_string(), &advice));
             }
         }
     }

@@ -294,8 +294,7 @@ fn signals(file: &mut Gathered<'_>) -> Vec<Signal> {
     signals
 }
 
-/// The graph that the governor sees: what can be reached from the start, which stands first, so that loops are counted
-/// from there. A reviewer that is only called when a loop stalls is no part of it. Where the run branches there is also
+/// The graph that the governor sees: what can be reached from the start, from which loops are counted. A reviewer that is only called when a loop stalls is no part of it. Where the run branches there is also
 /// an edge to the join: that is the step that the run itself takes, while others walk the branches.
 fn graph(start: &str, order: &[String], nodes: &BTreeMap<String, Node>, signals: &[Signal]) -> Workflow {
     let leads_to = |node: &Node| {
@@ -323,5 +322,6 @@ fn graph(start: &str, order: &[String], nodes: &BTreeMap<String, Node>, signals:
             edges.push((None, node.name.clone(), to));
         }
     }
-    Workflow::new(names, edges, signals.iter().map(|signal| signal.name.clone()).collect())
+    let signals = signals.iter().map(|signal| signal.name.clone()).collect();
+    Workflow { start: Some(start.to_owned()), ..Workflow::new(names, edges, signals) }
 }

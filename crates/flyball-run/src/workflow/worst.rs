@@ -64,7 +64,7 @@ impl Plan {
                 open.push(to);
             }
         }
-        Workflow::new(names, edges, Vec::new())
+        Workflow { start: Some(fork.to_owned()), ..Workflow::new(names, edges, Vec::new()) }
     }
 }
 

@@ -7,6 +7,7 @@ mod export;
 mod health;
 mod history;
 mod keys;
+mod labels;
 mod live;
 mod log;
 mod metrics;
@@ -38,6 +39,7 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(operator, routes!(history::events))
         .api(operator, routes!(history::evidence_of))
         .api(operator, routes!(history::graph))
+        .signed(operator, routes!(labels::report))
         .api(operator, routes!(people::inbox))
         .api(operator, routes!(people::confirmation))
         .api(operator, routes!(people::releases))

@@ -7,12 +7,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flyball::Preset;
-use flyball::policy::{
-    Format, MAX_TEXT_BYTES, PolicyErrors, Resolved, Severity, Warning, Written, parse, resolve,
-};
+use flyball::policy::{Format, MAX_TEXT_BYTES, PolicyErrors, Resolved, Severity, Warning, parse, resolve};
 use flyball_journal::Door;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 /// A policy to look at.
@@ -162,7 +160,11 @@ pub(crate) async fn effective(
             )
         })?;
         let resolved = hidden(resolved);
-        Ok::<_, Problem>(if origin == Some(1) { origins(&resolved) } else { resolved.effective })
+        Ok::<_, Problem>(if origin == Some(1) {
+            resolved.values().into_iter().map(|value| (value.path.clone(), value.as_json())).collect()
+        } else {
+            resolved.effective
+        })
     };
     office.look(read).await.map(Json)
 }
@@ -172,40 +174,7 @@ fn hidden(mut resolved: Resolved) -> Resolved {
     if let Some(journal) = resolved.effective.get_mut("journal").and_then(Value::as_object_mut) {
         journal.remove("deliver");
         journal.remove("patterns");
+        journal.remove("labels");
     }
     resolved
-}
-
-fn origins(resolved: &Resolved) -> Value {
-    let mut leaves = Map::new();
-    flatten("", &resolved.effective, &mut |path, value| {
-        let written = origin_of(resolved, path);
-        let from = written.map_or_else(|| "default".to_owned(), |written| written.origin.to_string());
-        let line = written.and_then(|written| written.place).map(|place| place.line);
-        leaves.insert(path.to_owned(), json!({"value": value, "origin": from, "line": line}));
-    });
-    Value::Object(leaves)
-}
-
-/// The origin of a value: its own, or that of the object that it stands in.
-fn origin_of<'a>(resolved: &'a Resolved, path: &str) -> Option<&'a Written> {
-    let mut path = path;
-    loop {
-        if let Some(found) = resolved.origins.get(path) {
-            return Some(found);
-        }
-        path = path.rsplit_once('.')?.0;
-    }
-}
-
-fn flatten(path: &str, value: &Value, each: &mut dyn FnMut(&str, &Value)) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, inner) in map {
-                let inner_path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                flatten(&inner_path, inner, each);
-            }
-        }
-        other => each(path, other),
-    }
 }

@@ -13,7 +13,7 @@ use crate::who::Principal;
 use axum::extract::{Extension, Query, State};
 use flyball_journal::{Head, Which};
 use flyball_view::SessionStatus;
-use flyball_view::meaning::{action, sentence};
+use flyball_view::meaning::{actions, sentence};
 use flyball_view::words::{ago, moment, plural};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -213,8 +213,9 @@ pub(super) fn reason(need: &Need, now: u64) -> Markup {
                     }
                     @if released.0 > 0 { ". Released " (released.0) " of " (released.1) " times" }
                     "."
-                    @if let Some(words) = trip.as_ref().and_then(|trip| action(trip.suggested_actions.first()?)) {
-                        " Suggestion: " (words) "."
+                    @if let Some(action) = trip.as_ref().and_then(|trip| actions(trip, &need.session).into_iter().next()) {
+                        " Suggested: " (action.text)
+                        @if let Some(command) = &action.command { ": " code.untrusted { (line(command, 300)) } }
                     }
                 }
             }

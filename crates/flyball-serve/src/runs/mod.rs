@@ -40,6 +40,20 @@ pub struct Workshop {
     pub env: Vec<(OsString, OsString)>,
 }
 
+/// Orders that a run goes on which was started through a server, for whoever has spoken to it elsewhere: any server of the
+/// store carries it out. `false` if no server has started it.
+///
+/// # Errors
+/// If the store cannot be used.
+pub fn order_resume(desk: &Arc<dyn Desk>, session: &str, by: &str) -> Result<bool, StoreError> {
+    let Some(run) = flyball_view::whereabouts::run_of(desk.as_ref(), session)? else { return Ok(false) };
+    if Records::new(Arc::clone(desk)).find(&run.session)?.is_none() {
+        return Ok(false);
+    }
+    Orders::new(Arc::clone(desk)).place(&run.session, by, None)?;
+    Ok(true)
+}
+
 /// The runs of a store.
 pub(crate) struct Runs {
     workshop: Workshop,

@@ -32,12 +32,13 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The refusals that stand in the audit log: they are about who somebody is, not about what they sent.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 9] = [
     "role_forbidden",
     "not_your_session",
     "whole_store",
     "foreign_origin",
     "key_unknown",
+    "signature_invalid",
     "csrf_token_missing",
     "form_refused",
     "proof_required",

@@ -405,12 +405,12 @@ fn answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Str
 }
 
 /// The fields of a type of event, or nothing if the contract does not know it.
-pub(super) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
     TYPES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }
 
 /// The names of all types, in the order of the contract.
-pub(super) fn type_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn type_names() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, _)| *name)
 }
 

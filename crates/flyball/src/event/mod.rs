@@ -15,7 +15,9 @@ pub use canonical::canonical_json;
 pub(crate) use canonical::{Numbers, identity, value_fingerprint};
 pub use effect::effect_of;
 pub use kind::{Better, Check, Denier, Kind, Origin, PlanStep, ReleaseMode};
-pub use normalise::{normalise_into, normalised};
+pub(crate) use kind::{fields_of, type_names};
+pub(crate) use normalise::normalised_markdown;
+pub use normalise::{normalise_into, normalised, without_timestamps};
 
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;

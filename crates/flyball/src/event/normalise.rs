@@ -53,6 +53,68 @@ pub fn normalised(text: &str) -> String {
     out
 }
 
+/// Returns `text` without its time stamps, and with everything else as it is: a moment, told as a date with its time of
+/// day or as seconds since 1970, becomes `<time>`. A date or a time of day alone is information, and so are numbers,
+/// ids, hashes, ports and white space.
+pub fn without_timestamps(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut view = View { s: text.as_bytes(), floor: 0, line: 0, timed: false };
+    let mut i = 0;
+    while let Some(&b) = view.s.get(i) {
+        let found = match b {
+            b'\n' => {
+                view.line = i + 1;
+                None
+            }
+            b'0'..=b'9' => Some(volatile::word(&view, i)),
+            _ => None,
+        };
+        i = match found {
+            Some(Token::Volatile(found)) if found.mark == Mark::Time => {
+                out.push_str(text.get(view.floor..found.start()).unwrap_or_default());
+                out.push_str(found.mark.text());
+                view.floor = found.end;
+                found.end
+            }
+            Some(Token::Volatile(Found { end, .. }) | Token::Kept(end)) => end.max(i + 1),
+            None => i + 1,
+        };
+    }
+    out.push_str(text.get(view.floor..).unwrap_or_default());
+    out
+}
+
+/// Returns Markdown without differences in white space: line ends and blank lines are trimmed, and runs of blanks are
+/// one blank, except inside fenced code.
+pub(crate) fn normalised_markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut fence: Option<&str> = None;
+    for line in text.lines() {
+        let start = line.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| start.starts_with(mark));
+        let inside = fence.is_some();
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            _ => {}
+        }
+        if inside || mark.is_some() {
+            out.push_str(line.trim_end());
+        } else if line.trim().is_empty() {
+            if out.is_empty() || out.ends_with("\n\n") {
+                continue;
+            }
+        } else {
+            let indented = line.starts_with([' ', '\t']);
+            out.push_str(if indented { " " } else { "" });
+            out.push_str(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
 struct Scanner<'a> {
     text: &'a str,
     out: &'a mut String,
@@ -124,7 +186,7 @@ impl<'a> Scanner<'a> {
         self.copy_to(start);
         self.out.push_str(found.mark.text());
         self.view.floor = end;
-        self.view.timed |= found.mark == Mark::Time;
+        self.view.timed |= found.mark.is_time();
         self.took |= found.mark == Mark::Took;
         end
     }

@@ -370,3 +370,73 @@ fn ordinary_text_is_looked_at_about_once() {
     // Once for terminal codes and once for stops.
     assert!(per_hundred_bytes <= 220, "{per_hundred_bytes}");
 }
+
+#[test]
+fn only_moments_are_taken_out_of_a_patch() {
+    use super::without_timestamps;
+    let same = [
+        // The header of a patch, a log line, a commit, a generated stamp, seconds since 1970.
+        (
+            "--- a/x.rs\t2026-11-15 12:01:07.123 +0100\n+let a = 1;",
+            "--- a/x.rs\t2026-11-16 09:15:00.999 +0100\n+let a = 1;",
+        ),
+        ("+// generated at 2026-11-15T12:01:07Z", "+// generated at 2027-01-02T03:04:05Z"),
+        ("Date: Sun Nov 15 12:01:07 2026 +0100", "Date: Mon Nov 16 08:00:00 2026 +0100"),
+        ("+ \"updated_at\": 1731666067,", "+ \"updated_at\": 1731669999,"),
+        ("+stamp 20261115T120107Z", "+stamp 20261116T010203Z"),
+    ];
+    for (a, b) in same {
+        assert_eq!(without_timestamps(a), without_timestamps(b), "{a}");
+        assert_ne!(without_timestamps(a), a, "{a}");
+    }
+    let changed = [
+        ("+port = 49152", "+port = 49153"),
+        ("+ listen localhost:49152", "+ listen localhost:49153"),
+        ("+due = 2026-11-15", "+due = 2026-11-16"),
+        ("+due: 15 Nov 2026", "+due: 16 Nov 2026"),
+        ("+ starts: Nov 15, 2026", "+ starts: Nov 16, 2026"),
+        ("+opens at 12:30:00", "+opens at 12:45:00"),
+        ("+id = 550e8400-e29b-41d4-a716-446655440000", "+id = 550e8400-e29b-41d4-a716-446655440001"),
+        ("+commit d86f1c2a", "+commit d86f1c2b"),
+        ("+ pid 4091", "+ pid 4092"),
+        ("+timeout 30s", "+timeout 45s"),
+        ("+path /tmp/run-d86f", "+path /tmp/run-d870"),
+        ("+a  b", "+a b"),
+        ("+a ", "+a"),
+        ("+a\n\n\n+b", "+a\n\n+b"),
+        ("+progress 10%", "+progress 20%"),
+        ("+addr 0x7ffd12345678", "+addr 0x7ffd12345679"),
+        ("index d86f1c2..aabbcc1 100644", "index d86f1c2..aabbcc2 100644"),
+    ];
+    for (a, b) in changed {
+        assert_eq!(without_timestamps(a), a, "nothing is taken out");
+        assert_ne!(without_timestamps(a), without_timestamps(b), "{a}");
+    }
+    // Whatever it holds, it is not lost, and a second pass changes nothing.
+    let mut seed = 5_u64;
+    let alphabet: Vec<char> = "0123456789-:TZ .,+/NovDec\nжé".chars().collect();
+    for _ in 0..20_000 {
+        let text: String = (0..40)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                alphabet[(seed >> 33) as usize % alphabet.len()]
+            })
+            .collect();
+        let once = without_timestamps(&text);
+        assert_eq!(once.replace("<time>", "").chars().filter(|c| !text.contains(*c)).count(), 0);
+        if !once.contains("<time>") {
+            assert_eq!(once, text);
+        }
+    }
+}
+
+#[test]
+fn white_space_of_markdown_does_not_count_outside_fenced_code() {
+    use super::normalised_markdown;
+    assert_eq!(normalised_markdown("# A  title \n\n\n\ntext   more\t\n"), "# A title\n\ntext more");
+    assert_eq!(normalised_markdown("```\na  b\n```"), "```\na  b\n```");
+    assert_ne!(normalised_markdown("```\na  b\n```"), normalised_markdown("```\na b\n```"));
+    assert_ne!(normalised_markdown("ab"), normalised_markdown("a b"));
+    assert_eq!(normalised_markdown("    indented"), normalised_markdown("  indented"));
+    assert_eq!(normalised_markdown(""), "");
+}

@@ -61,7 +61,7 @@ pub struct CycleRule {
     /// Refuse when the last so many transitions stand already earlier in the last
     /// max(10, three times as many), without overlap; `None` = off.
     pub suffix_length: Option<u64>,
-    /// How often a self-edge may be taken in a row; `None` = off.
+    /// How often a self-edge may be taken in a row; `None` = the other rules see self-edges like any transition.
     pub self_loop: Option<u64>,
 }
 
@@ -70,9 +70,6 @@ pub(super) type Step = (usize, usize);
 
 impl CycleRule {
     /// Whether the newest transition of `trail` is refused.
-    ///
-    /// Runs of one self-edge are left to `self_loop` alone, the mildest reading of the
-    /// rule, so that a bound computed with it holds for stricter readings as well.
     pub(super) fn refuses(&self, trail: &[Step]) -> bool {
         self.too_many_self_edges(trail) || self.periodic(trail) || self.suffix_recurs(trail)
     }
@@ -113,8 +110,12 @@ impl CycleRule {
         };
         let (before, suffix) = trail.split_at(at);
         let window = length.saturating_mul(3).max(10) - length;
-        let earlier = before.get(before.len().saturating_sub(window)..).unwrap_or_default();
-        !uniform(suffix) && earlier.windows(length).any(|run| run == suffix)
+        let from = before.len().saturating_sub(window);
+        let earlier = before.get(from..).unwrap_or_default();
+        // A run of one self-edge is for `self_loop` to judge, if that is on.
+        let own_class =
+            |run_from: usize| self.self_loop.is_some() && trail.get(run_from..).is_some_and(uniform);
+        earlier.windows(length).enumerate().any(|(at, run)| run == suffix && !own_class(from + at))
     }
 }
 

@@ -78,7 +78,9 @@ const CASES: &[Case] = &[
 #[test]
 fn known_graphs_have_the_loops_a_reader_sees() {
     for (name, pairs, expected) in CASES {
-        assert_eq!(summary(&Workflow::from_pairs(pairs)), *expected, "{name}");
+        let start = pairs.first().map(|(from, _)| (*from).to_owned());
+        let workflow = Workflow { start, ..Workflow::from_pairs(pairs) };
+        assert_eq!(summary(&workflow), *expected, "{name}");
     }
 }
 
@@ -91,17 +93,73 @@ fn parents_stand_before_their_inner_loops() {
 }
 
 #[test]
-fn ids_do_not_depend_on_the_order_of_the_lists() {
+fn loops_do_not_depend_on_the_order_of_the_lists() {
     for (name, pairs, _) in CASES {
         let workflow = Workflow::from_pairs(pairs);
         let mut turned = workflow.clone();
         turned.edges.reverse();
-        if let Some(rest) = turned.nodes.get_mut(1..) {
-            rest.reverse(); // the first listed node stays: it may be where the run starts
-        }
-        let of = |w: &Workflow| loops(w).into_iter().map(|l| l.id).collect::<Vec<_>>();
-        assert_eq!(of(&workflow), of(&turned), "{name}");
+        turned.nodes.reverse();
+        assert_eq!(loops(&workflow), loops(&turned), "{name}");
     }
+}
+
+/// Numbers that are the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % end.max(1)) as usize
+    }
+
+    fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at as u64 + 1));
+        }
+    }
+}
+
+#[test]
+fn loops_of_random_graphs_do_not_depend_on_the_order_of_the_lists() {
+    let mut dice = Dice(20_261_118);
+    let (mut with_loops, mut without_entry) = (0, 0);
+    for number in 0..2_000 {
+        let count = 2 + dice.below(7) as u64;
+        let mut names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
+        let mut edges: Vec<(Option<String>, String, String)> = (0..dice.below(16))
+            .map(|_| {
+                let (from, to) = (dice.below(count), dice.below(count));
+                (None, names[from].clone(), names[to].clone())
+            })
+            .collect();
+        // Parallel edges keep their ids, whatever order they come in.
+        for (at, edge) in edges.iter_mut().enumerate().filter(|_| number % 2 == 0) {
+            edge.0 = Some(format!("e{at}"));
+        }
+        let start = (number % 5 == 0).then(|| names[0].clone());
+        let first = Workflow { start, ..Workflow::new(names.clone(), edges.clone(), Vec::new()) };
+        let found = loops(&first);
+        with_loops += usize::from(!found.is_empty());
+        without_entry += usize::from(first.start_is_open());
+        for _ in 0..4 {
+            dice.shuffle(&mut names);
+            dice.shuffle(&mut edges);
+            let again = Workflow {
+                start: first.start.clone(),
+                ..Workflow::new(names.clone(), edges.clone(), Vec::new())
+            };
+            assert_eq!(found, loops(&again), "{first:?}");
+        }
+    }
+    assert!(with_loops > 1_000 && without_entry > 100, "{with_loops}, {without_entry}");
+}
+
+#[test]
+fn a_named_start_is_where_loops_are_counted_from() {
+    let pair = Workflow::from_pairs(&[("test", "fix"), ("fix", "test")]);
+    assert_eq!(summary(&pair), ["0 fix {fix test} test->fix"], "without one, the first by name");
+    let pair = Workflow { start: Some("test".to_owned()), ..pair };
+    assert_eq!(summary(&pair), ["0 test {fix test} fix->test"]);
 }
 
 #[test]

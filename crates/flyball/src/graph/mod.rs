@@ -36,7 +36,8 @@ const SHOWN_NAME: usize = 60;
 /// A graph of nodes and edges that a runner executes.
 ///
 /// Read with serde, an edge may lack its `id` (it becomes `from->to`, the second parallel
-/// one `from->to#2`), and `nodes` may be left out when every node is named by an edge.
+/// one `from->to#2`), and `nodes` may be left out when every node is named by an edge. The
+/// order of the lists means nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RawWorkflow")]
 pub struct Workflow {
@@ -46,6 +47,9 @@ pub struct Workflow {
     pub edges: Vec<Edge>,
     /// Names of the progress signals that the loops of this workflow promise to send.
     pub signals: Vec<String>,
+    /// The node a run starts at, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
 }
 
 /// One way from a node to a node.
@@ -68,6 +72,8 @@ struct RawWorkflow {
     edges: Vec<RawEdge>,
     #[serde(default)]
     signals: Vec<String>,
+    #[serde(default)]
+    start: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +87,7 @@ struct RawEdge {
 impl From<RawWorkflow> for Workflow {
     fn from(raw: RawWorkflow) -> Self {
         let edges = raw.edges.into_iter().map(|e| (e.id, e.from, e.to));
-        Workflow::new(raw.nodes, edges, raw.signals)
+        Workflow { start: raw.start, ..Workflow::new(raw.nodes, edges, raw.signals) }
     }
 }
 
@@ -111,7 +117,14 @@ impl Workflow {
                 Edge { id, from, to }
             })
             .collect();
-        Workflow { nodes, edges, signals }
+        Workflow { nodes, edges, signals, start: None }
+    }
+
+    /// Whether nothing says where a run starts: every node is entered by another, and none is named as the start.
+    #[must_use]
+    pub(crate) fn start_is_open(&self) -> bool {
+        let entered = |node: &String| self.edges.iter().any(|edge| edge.to == *node && edge.from != *node);
+        self.start.is_none() && self.nodes.iter().all(entered)
     }
 
     /// A workflow from pairs of names, each an edge without an id. Handy in tests and examples.
@@ -149,7 +162,12 @@ impl Workflow {
                 }
             }
         }
-        Ok(())
+        match &self.start {
+            Some(start) if !nodes.contains(start.as_str()) => {
+                Err(GraphError::UnknownStart { node: start.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn validate_size(&self) -> Result<(), GraphError> {
@@ -202,6 +220,11 @@ pub enum GraphError {
         /// The name that no node has.
         node: String,
     },
+    /// The start is a node that is not listed.
+    UnknownStart {
+        /// The name that no node has.
+        node: String,
+    },
     /// Two edges have the same id.
     DuplicateEdge {
         /// The id used twice.
@@ -224,7 +247,7 @@ impl GraphError {
         match self {
             GraphError::EmptyName => "workflow_empty_name",
             GraphError::DuplicateNode { .. } => "workflow_duplicate_node",
-            GraphError::UnknownNode { .. } => "workflow_unknown_node",
+            GraphError::UnknownNode { .. } | GraphError::UnknownStart { .. } => "workflow_unknown_node",
             GraphError::DuplicateEdge { .. } => "workflow_duplicate_edge",
             GraphError::TooLarge { .. } => "workflow_too_large",
         }
@@ -242,6 +265,9 @@ impl GraphError {
                 shown(edge, SHOWN_NAME),
                 shown(node, SHOWN_NAME)
             ),
+            GraphError::UnknownStart { node } => {
+                format!("the start '{}' is not a listed node", shown(node, SHOWN_NAME))
+            }
             GraphError::DuplicateEdge { edge } => {
                 format!("two edges have the id '{}'", shown(edge, SHOWN_NAME))
             }
@@ -260,6 +286,9 @@ impl GraphError {
             }
             GraphError::UnknownNode { node, .. } => {
                 format!("add '{}' to nodes, or correct the edge", shown(node, SHOWN_NAME))
+            }
+            GraphError::UnknownStart { node } => {
+                format!("add '{}' to nodes, or correct start", shown(node, SHOWN_NAME))
             }
             GraphError::DuplicateEdge { .. } => "give each edge its own id, or leave the ids out".to_owned(),
             GraphError::TooLarge { what, .. } => {
@@ -304,6 +333,8 @@ pub(crate) struct Topology<'a> {
     pub names: Vec<&'a str>,
     /// (from, to, position in the workflow's edges).
     pub edges: Vec<(usize, usize, usize)>,
+    /// The node that the workflow says a run starts at.
+    start: Option<usize>,
 }
 
 impl<'a> Topology<'a> {
@@ -323,18 +354,23 @@ impl<'a> Topology<'a> {
                 edges.push((from, to, position));
             }
         }
-        Topology { names, edges }
+        let start = workflow.start.as_deref().and_then(|start| numbers.get(start)).copied();
+        Topology { names, edges, start }
     }
 
-    /// Where a run starts: the nodes that no other node leads to, else the first listed.
+    /// Where a run starts: the start that the workflow names, else the nodes that no other node leads to, else the
+    /// first by name. Never by the order of the lists: two that say the same must give the same loops.
     pub(crate) fn entries(&self) -> Vec<usize> {
+        if let Some(start) = self.start {
+            return vec![start];
+        }
         let mut entered = vec![false; self.names.len()];
         for &(from, to, _) in &self.edges {
             entered[to] |= from != to;
         }
         let free: Vec<usize> = (0..entered.len()).filter(|&n| !entered[n]).collect();
-        if free.is_empty() && !self.names.is_empty() {
-            return vec![0];
+        if free.is_empty() {
+            return (0..self.names.len()).min_by_key(|&n| self.names[n]).into_iter().collect();
         }
         free
     }

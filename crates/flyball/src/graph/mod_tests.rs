@@ -54,6 +54,7 @@ fn a_bad_graph_is_refused_with_a_code_and_advice() {
         (r#"{"nodes":["a","a"]}"#.to_owned(), "workflow_duplicate_node"),
         (r#"{"nodes":[""]}"#.to_owned(), "workflow_empty_name"),
         (r#"{"nodes":["a"],"edges":[{"from":"a","to":"b"}]}"#.to_owned(), "workflow_unknown_node"),
+        (r#"{"nodes":["a"],"start":"b"}"#.to_owned(), "workflow_unknown_node"),
         (
             r#"{"edges":[{"id":"e","from":"a","to":"b"},{"id":"e","from":"b","to":"a"}]}"#.to_owned(),
             "workflow_duplicate_edge",
@@ -82,7 +83,8 @@ fn names_are_shown_on_one_line_and_clipped() {
 #[test]
 fn a_run_starts_where_no_other_node_leads_to() {
     type Pairs<'a> = &'a [(&'a str, &'a str)];
-    let cases: [(Pairs<'_>, &[&str]); 4] = [
+    let cases: [(Pairs<'_>, &[&str]); 5] = [
+        (&[("b", "a"), ("a", "b")], &["a"]),
         (&[("a", "b"), ("c", "b")], &["a", "c"]),
         (&[("a", "b"), ("b", "a")], &["a"]),
         (&[("a", "a"), ("a", "b")], &["a"]),

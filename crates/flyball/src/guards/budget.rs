@@ -80,7 +80,18 @@ impl Budget {
 
     /// The iterations that a loop has, with what people have added to them.
     pub(crate) fn iterations_of(&self, id: &str, limit: Option<u64>) -> Option<u64> {
-        self.limit(&Line::count("loop", "iterations", "max_cycle_iterations").of(id).uses(0, limit))
+        self.raised_limit("loop", "iterations", id, limit)
+    }
+
+    /// A limit with what people have added to it.
+    pub(crate) fn raised_limit(
+        &self,
+        scope: &str,
+        name: &str,
+        whose: &str,
+        limit: Option<u64>,
+    ) -> Option<u64> {
+        self.limit(&Line::count(scope, name, "").of(whose).uses(0, limit))
     }
 
     /// Looks at one budget: trips if it is used up, warns once when little is left.
@@ -116,7 +127,7 @@ impl Budget {
         let draft = Draft::new("budget", line.reason, severity, message.clone())
             .budget(line.scope, line.name, limit, line.used)
             .events(vec![cx.seq])
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .actions(&["raise_budget", "switch_to_interactive", "stop"])
             .halts_as(HaltReason::BudgetExceeded)
             .feedback(if severity == Severity::Warn {

@@ -83,7 +83,7 @@ impl Tripped {
 }
 
 /// How much of a budget is used, with its unit, for a sentence.
-pub(super) fn share(name: &str, used: u64, limit: u64) -> String {
+pub(crate) fn share(name: &str, used: u64, limit: u64) -> String {
     let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000);
     match name {
         "runtime_ms" | "wall_ms" | "timeout_ms" => format!("{} of {}", duration(used), duration(limit)),

@@ -1,9 +1,9 @@
 //! `cycle`: one block of acts that stands several times in a row.
 //!
 //! On tool calls: (call, result) pairs with any period up to 64, found exactly. The pass that completes the cycle is
-//! answered with a warning; the call that would begin another pass is blocked. On transitions (seeds 000 and 003):
-//! a block of p transitions repeated, a recurring suffix, and self-loops as a class of their own, each looked at with
-//! the proposed transition appended, so that the transition that would close the cycle is refused.
+//! answered with a warning; the call that would begin another pass is blocked. On transitions: a block of p transitions
+//! repeated, a recurring suffix, and self-loops as a class of their own, each looked at with the proposed transition
+//! appended, so that the transition that would close the cycle is refused.
 
 use super::{Cx, Draft, Guard, Trips, ladder};
 use crate::decision::{HaltReason, Severity};
@@ -13,8 +13,12 @@ use crate::ledger::CallFacts;
 use crate::limits::PERIOD;
 use crate::periodic::{Periodic, Repeat};
 use crate::policy::{Effect, TransitionCycles};
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// The most transitions that a message tells.
+const MESSAGE_STEPS: usize = 12;
 
 /// The recent calls and transitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +110,7 @@ impl Cycle {
 
     /// Outputs and measured states that come round again and again, with any period.
     fn tell_state(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        let Some((series, what, state)) = super::oscillation::state_of(cx) else { return };
+        let Some((series, what, state)) = super::oscillation::whole_state(cx) else { return };
         let is_output = matches!(cx.event.kind, Kind::TurnFinished { .. });
         let stream = if is_output { &mut self.outputs } else { &mut self.states };
         stream.push(series.with(state), cx.seq);
@@ -121,7 +125,7 @@ impl Cycle {
             .scope("stream", kind)
             .events(stream.last_events(found.period * found.passes()))
             .block(period, passes, stream.last(found.period))
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .actions(&["switch_to_interactive", "spawn_reconciliation_node", "tighten_context_pack"])
             .halts_as(HaltReason::Oscillating)
             .feedback(
@@ -139,16 +143,18 @@ impl Cycle {
             return;
         }
         let next = transition_key(from, to);
-        let Some((found, rule)) = transition_cycle(&self.transitions, &limits.transitions, next, from == to)
-        else {
+        let rule = if cx.rules == RulesVersion::V1 { first_transition_cycle } else { transition_cycle };
+        let Some((found, rule)) = rule(&self.transitions, &limits.transitions, next, from == to) else {
             return;
         };
-        let shown = (found.period * found.passes()).min(12);
+        let span = found.period * found.passes();
         let mut trail = cx.flow.trail_with(from, to);
+        let shown = if cx.rules == RulesVersion::V1 { span.min(MESSAGE_STEPS) } else { span };
         trail.drain(..trail.len().saturating_sub(shown + 1));
-        let labels: Vec<&str> = trail.iter().map(|node| cx.label(node)).collect();
+        let told = trail.iter().skip(trail.len().saturating_sub(MESSAGE_STEPS + 1));
+        let labels: Vec<&str> = told.map(|node| cx.label(node)).collect();
         let message = format!("Oscillating cycle detected: {}", labels.join("→"));
-        let mut events = self.transitions.last_events((found.period * found.passes()).saturating_sub(1));
+        let mut events = self.transitions.last_events(span.saturating_sub(1));
         events.push(cx.seq);
         let draft = Draft::new("cycle", "cycle_detected", Severity::Block, message)
             .count(found.passes() as u64, rule)
@@ -181,7 +187,32 @@ fn transition_key(from: &str, to: &str) -> Fingerprint {
 }
 
 /// The first rule that the proposed transition would break, with the number it is measured by.
+///
+/// A self-edge taken again and again is a class of its own (`self_loop`). One that closes a longer block is found like
+/// any other transition, and so are all of them where the class is off.
 fn transition_cycle(
+    history: &Periodic,
+    limits: &TransitionCycles,
+    next: Fingerprint,
+    self_edge: bool,
+) -> Option<(Repeat, u64)> {
+    let self_loop = limits.self_loop.filter(|_| self_edge);
+    if let Some(limit) = self_loop
+        && let Some(found) = history.repeat_with(next, 1, 1, limit as usize + 1)
+    {
+        return Some((found, limit));
+    }
+    if let Some(most) = limits.max_period
+        && let Some(found) = history.block_with(next, most as usize, limits.repeats as usize)
+    {
+        return Some((found, limits.repeats));
+    }
+    let length = limits.suffix_length? as usize;
+    recurring_suffix(history, next, length, self_loop.is_some()).map(|found| (found, 2))
+}
+
+/// The same under version 1 of the rules: a self-edge belongs to its own class only.
+fn first_transition_cycle(
     history: &Periodic,
     limits: &TransitionCycles,
     next: Fingerprint,
@@ -199,19 +230,22 @@ fn transition_cycle(
         return Some((found, limits.repeats));
     }
     let length = limits.suffix_length? as usize;
-    recurring_suffix(history, next, length).map(|found| (found, 2))
+    recurring_suffix(history, next, length, false).map(|found| (found, 2))
 }
 
-/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap.
-fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize) -> Option<Repeat> {
+/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap. With
+/// `own_class` not inside one run of equal transitions: that is for another rule to judge.
+fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize, own_class: bool) -> Option<Repeat> {
     let window = (3 * length).max(10);
     let mut recent = history.last(window - 1);
     recent.push(next);
     let earlier_end = recent.len().checked_sub(length)?;
     let suffix = recent.get(earlier_end..)?;
+    let one_run = recent.iter().rev().take_while(|transition| **transition == next).count();
+    let run_from = recent.len() - if own_class { one_run } else { 0 };
     let found = (0..=earlier_end.checked_sub(length)?)
         .rev()
-        .find(|at| recent.get(*at..at + length) == Some(suffix))?;
+        .find(|at| *at < run_from && recent.get(*at..at + length) == Some(suffix))?;
     let period = earlier_end - found;
     Some(Repeat { period, run: period })
 }

@@ -41,7 +41,8 @@ pub(crate) struct Gate {
     events: Vec<u64>,
 }
 
-fn failed(check: &Check) -> bool {
+/// Whether a check ran and did not pass.
+pub(crate) fn failed(check: &Check) -> bool {
     !check.passed && !check.skipped
 }
 
@@ -61,7 +62,7 @@ fn blocker<'a>(checks: &'a [Check], limits: &Limits) -> Option<&'a Check> {
 }
 
 /// One fingerprint for what failed: the same failure again is told from a new one.
-fn failure_fingerprint(checks: &[Check]) -> Fingerprint {
+pub(crate) fn failure_fingerprint(checks: &[Check]) -> Fingerprint {
     let mut lines: Vec<String> = Vec::new();
     for check in checks.iter().filter(|check| failed(check)) {
         if check.details.is_empty() {

@@ -25,17 +25,21 @@ mod transitions;
 mod trip;
 mod validation;
 mod visits;
+mod workflow;
 
 pub use approval::APPROVED_BY;
 pub use budget::{Ancestor, Family};
-pub(crate) use budget_line::Tripped;
+pub(crate) use budget_line::{Tripped, share};
 pub(crate) use confirmation::nothing_pending;
+pub(crate) use gate::{failed as check_failed, failure_fingerprint};
 pub(crate) use retry::{BREAKER, OPENED};
 pub(crate) use trip::{Draft, Trips};
+pub(crate) use workflow::{destinations, listed};
 
 use crate::event::Event;
 use crate::flow::Flow;
 use crate::ledger::Facts;
+use crate::observation::Observation;
 use crate::policy::{Counters, Guards, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::{Sections, read_layout};
@@ -48,6 +52,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) limits: &'a Guards,
     pub(crate) event: &'a Event,
     pub(crate) facts: &'a Facts,
+    /// Fingerprints of what the event reports.
+    pub(crate) seen: &'a Observation,
     pub(crate) flow: &'a Flow,
     pub(crate) family: &'a Family,
     /// The number of the event in its session, from 1.
@@ -75,6 +81,11 @@ const TITLE_BYTES: usize = 32;
 const WITHHELD: &str = "(name withheld)";
 
 impl Cx<'_> {
+    /// The way through the nodes as reports show it.
+    pub(crate) fn trail(&self) -> Vec<String> {
+        self.flow.trail(self.policy.shown_history(self.rules))
+    }
+
     /// A name as messages and feedback may show it. An agent chooses the names of its tools and nodes, and feedback is
     /// read by a model: a name that is not an identifier could be an instruction. Version 1 of the rules repeats any.
     pub(crate) fn label<'n>(&self, name: &'n str) -> &'n str {
@@ -188,6 +199,7 @@ macro_rules! all_guards {
 
 all_guards! {
     budget: budget::Budget,
+    workflow: workflow::DeclaredWorkflow,
     visits: visits::Visits,
     transitions: transitions::Transitions,
     cycle: cycle::Cycle,

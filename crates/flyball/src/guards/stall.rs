@@ -8,9 +8,10 @@
 
 use super::{Cx, Draft, Guard, Trips};
 use crate::decision::{HaltReason, Severity};
-use crate::event::{Better, Kind, Origin, normalised};
+use crate::event::{Better, Kind, Origin};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{SHOWN_NAME_BYTES, SIGNALS};
+use crate::observation::failing_set;
 use crate::policy::OnStall;
 use crate::rules_version::RulesVersion;
 use crate::window::{Keyed, cut, keep};
@@ -100,16 +101,14 @@ fn direction(signal: &str, better: Option<Better>, rules: RulesVersion) -> Optio
     better.or_else(|| Better::of_builtin(signal))
 }
 
-fn observed(kind: &Kind, rules: RulesVersion) -> Option<Observed> {
+fn observed(kind: &Kind, content_state: Option<Fingerprint>, rules: RulesVersion) -> Option<Observed> {
     let Kind::Progress { signal, content, hash, value, failing, done, total, better } = kind else {
         return None;
     };
     let mut seen =
         Observed { state: Fingerprint::NONE, score: None, shown: None, names: Vec::new(), done: false };
     if let Some(failing) = failing {
-        let mut names: Vec<&str> = failing.iter().map(String::as_str).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names = failing_set(failing);
         let count = names.len() as i64;
         seen.state = Fingerprint::of_text(&names.join("\n"));
         seen.score = Some(-count * 1000);
@@ -128,8 +127,8 @@ fn observed(kind: &Kind, rules: RulesVersion) -> Option<Observed> {
         seen.score = direction.map(|better| if better == Better::Down { -number } else { number });
         seen.shown = Some(number / 1000);
         seen.done = direction == Some(Better::Down) && number <= 0;
-    } else if let Some(content) = content {
-        seen.state = Fingerprint::of_text(&normalised(content));
+    } else if content.is_some() {
+        seen.state = content_state?;
     } else {
         seen.state = Fingerprint::of_text(hash.as_deref()?);
     }
@@ -198,7 +197,7 @@ impl Stall {
         let mut draft = Draft::new("stall", "stalled", Severity::Halt, message)
             .count(count, limit)
             .actions(&actions(cx.policy.on_stall))
-            .trail(cx.flow.trail())
+            .trail(cx.trail())
             .halts_as(HaltReason::Stalled)
             .feedback("The work goes on and nothing moves. It is stopped until a person has had a look.");
         if let Some(id) = cx.flow.loop_here() {
@@ -224,7 +223,7 @@ impl Stall {
     }
 
     fn signal(&mut self, cx: &Cx<'_>, name: &str, trips: &mut Trips) {
-        let Some(seen) = observed(&cx.event.kind, cx.rules) else { return };
+        let Some(seen) = observed(&cx.event.kind, cx.seen.content, cx.rules) else { return };
         let Some(at) = self.slot(name) else { return };
         let signal = &mut self.signals[at];
         let done = seen.done;
@@ -323,33 +322,18 @@ impl Guard for Stall {
     fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
         let limits = &cx.limits.stall;
         match &cx.event.kind {
-            Kind::TurnFinished { output, structured, .. } => {
-                if let Some(text) = output.as_deref().filter(|text| !text.trim().is_empty()) {
-                    self.output(cx, "output", Fingerprint::of_text(&normalised(text)), limits.output, trips);
+            Kind::TurnFinished { .. } | Kind::AssistantMessage { is_final: true, .. } => {
+                let turn = matches!(cx.event.kind, Kind::TurnFinished { .. });
+                let (text, data) = if turn {
+                    ("output", "structured output")
+                } else {
+                    ("final message", "structured message")
+                };
+                if let Some(state) = cx.seen.output {
+                    self.output(cx, text, state, limits.output, trips);
                 }
-                if let Some(value) = structured {
-                    self.output(
-                        cx,
-                        "structured output",
-                        crate::event::value_fingerprint(value),
-                        limits.structured,
-                        trips,
-                    );
-                }
-            }
-            Kind::AssistantMessage { text, structured, is_final: true } => {
-                if !text.trim().is_empty() {
-                    self.output(
-                        cx,
-                        "final message",
-                        Fingerprint::of_text(&normalised(text)),
-                        limits.output,
-                        trips,
-                    );
-                }
-                if let Some(value) = structured {
-                    let value = crate::event::value_fingerprint(value);
-                    self.output(cx, "structured message", value, limits.structured, trips);
+                if let Some(state) = cx.seen.structured {
+                    self.output(cx, data, state, limits.structured, trips);
                 }
             }
             Kind::Progress { signal, .. } => self.signal(cx, signal, trips),

@@ -49,7 +49,7 @@ impl Guard for Transitions {
         };
         let (here, there) = (cx.label(from), cx.label(to));
         let scope = |draft: Draft| {
-            draft.scope("edge", format!("{from}->{to}")).events(vec![cx.seq]).trail(cx.flow.trail())
+            draft.scope("edge", format!("{from}->{to}")).events(vec![cx.seq]).trail(cx.trail())
         };
         if let Some(limit) = limit.filter(|limit| taken >= *limit) {
             let message = format!(

@@ -136,6 +136,8 @@ impl Draft {
 pub(crate) struct Trips {
     pub(crate) list: Vec<Draft>,
     pub(crate) effects: Vec<(&'static str, BTreeMap<String, Value>)>,
+    /// What is said to the model besides, once, after the templates of the trips.
+    pub(crate) note: Option<String>,
 }
 
 impl Trips {

@@ -64,7 +64,7 @@ impl Guard for Visits {
                 .count(visits, limit)
                 .scope("node", node)
                 .events(vec![cx.seq])
-                .trail(cx.flow.trail())
+                .trail(cx.trail())
                 .actions(&["find_why_it_repeats", "fix_the_cause", "raise_max_visits", "release"])
                 .halts_as(HaltReason::BudgetExceeded)
                 .feedback(feedback)

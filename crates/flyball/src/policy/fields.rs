@@ -23,6 +23,14 @@ pub(super) const AMOUNT: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
 /// Texts and names in a policy.
 const MAX_TEXT_CHARS: usize = 2_000;
 
+/// Names in one list.
+const MAX_NAMES: usize = 128;
+
+fn name_of(value: &Value) -> Option<String> {
+    let name = value.as_str()?.trim();
+    (!name.is_empty() && name.len() <= crate::limits::NAME_BYTES).then(|| name.to_owned())
+}
+
 /// A part of the policy that knows its keys.
 pub(super) trait Section {
     /// Names each key with its slot and range.
@@ -372,6 +380,31 @@ impl Fields<'_> {
             return None;
         };
         self.admits(key, texts == present, false).then_some(texts)
+    }
+
+    /// A list of names that something is confined to, or nothing. Fewer names are stricter.
+    pub(super) fn names(&mut self, key: &'static str, slot: &mut Option<Vec<String>>) {
+        if let Some(value) = self.take(key).cloned() {
+            let listed: Option<Vec<String>> = match &value {
+                Value::Array(items) => items.iter().map(name_of).collect(),
+                _ => None,
+            };
+            match listed {
+                None if value.is_null() => {}
+                None => self.wrong_type(key, &value, "a list of names"),
+                Some(names) => {
+                    self.at_most(key, names.len(), MAX_NAMES);
+                    let stricter =
+                        slot.as_ref().is_none_or(|slot| names.iter().all(|name| slot.contains(name)));
+                    if self.admits(key, slot.as_ref() == Some(&names), stricter) {
+                        *slot = Some(names);
+                    }
+                }
+            }
+        }
+        if let Some(names) = slot {
+            self.put(key, Value::from(names.clone()));
+        }
     }
 
     /// Writes a list down.

@@ -5,9 +5,9 @@ use super::budgets::{Budgets, LoopBudget, MessageBudget, NodeBudget, SessionBudg
 use super::error::Code;
 use super::fields::{AMOUNT, COUNT, Fields, Section};
 use super::guards::{
-    Confirmation, Cycle, Denial, ErrorStreak, Gate, Guards, LargeResponse, Monologue, Oscillation, Periods,
-    Question, Recurrence, Repetition, Retry, RetryLimits, Stall, TransitionCycles, Transitions, Validation,
-    Visits,
+    Confirmation, Cycle, DeclaredWorkflow, Denial, ErrorStreak, Gate, Guards, LargeResponse, Monologue,
+    Oscillation, Periods, Question, Recurrence, Repetition, Retry, RetryLimits, Stall, TransitionCycles,
+    Transitions, Validation, Visits,
 };
 use super::values::Stricter;
 use super::{EdgePolicy, Effect, Labels, Mode, NodePolicy, Releases, ToolPolicy};
@@ -84,6 +84,7 @@ impl Section for Guards {
         f.section("repetition", &mut self.repetition);
         f.section("cycle", &mut self.cycle);
         f.section("recurrence", &mut self.recurrence);
+        f.section("workflow", &mut self.workflow);
         f.section("visits", &mut self.visits);
         f.section("transitions", &mut self.transitions);
         f.section("stall", &mut self.stall);
@@ -134,7 +135,7 @@ impl Section for TransitionCycles {
         f.count("repeats", &mut self.repeats, PASSES, Stricter::Less);
         f.limit("suffix_length", &mut self.suffix_length, 2..=10, Stricter::Unknown);
         f.limit("self_loop", &mut self.self_loop, 2..=1_000, Stricter::Less);
-        f.count("max_history", &mut self.max_history, 1..=1_000, Stricter::Unknown);
+        f.count("max_history", &mut self.max_history, 1..=crate::limits::HISTORY as u64, Stricter::Unknown);
         f.flag("declared_loops", &mut self.declared_loops, Stricter::More);
     }
 }
@@ -146,6 +147,13 @@ impl Section for Recurrence {
         f.count("window", &mut self.window, WINDOW, Stricter::More);
         f.limit("stale", &mut self.stale, 2..=1_000, Stricter::Less);
         f.limit("drift", &mut self.drift, 2..=1_000, Stricter::Less);
+        f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
+    }
+}
+
+impl Section for DeclaredWorkflow {
+    fn fields(&mut self, f: &mut Fields<'_>) {
+        f.word("mode", &mut self.mode);
         f.limit("blocks", &mut self.blocks, COUNT, Stricter::Less);
     }
 }
@@ -297,6 +305,7 @@ impl Section for NodePolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
         self.budget.fields(f);
         f.flag("allow_cycles", &mut self.allow_cycles, Stricter::Less);
+        f.names("allowed_destinations", &mut self.allowed_destinations);
         self.guards.fields(f);
     }
 }

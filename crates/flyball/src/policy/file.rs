@@ -288,6 +288,8 @@ pub(super) struct NodeFile {
     pub(super) max_visits: Option<LimitValue>,
     /// Cycles through this node are intended. Default: false.
     pub(super) allow_cycles: Option<bool>,
+    /// The only nodes that this one may lead to. Default: wherever the session's workflow leads.
+    pub(super) allowed_destinations: Option<Vec<String>>,
     /// Turns of this node.
     pub(super) turns: Option<LimitValue>,
     /// Active time of this node.
@@ -298,6 +300,8 @@ pub(super) struct NodeFile {
     pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
+    /// Transitions that the declared workflow does not have.
+    pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
     /// Entries into one node.
     pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
     /// Uses of one edge.
@@ -338,6 +342,8 @@ pub(super) struct EdgeFile {
     pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
+    /// Transitions that the declared workflow does not have.
+    pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
     /// Entries into one node.
     pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
     /// Uses of one edge.
@@ -378,6 +384,8 @@ pub(super) struct ToolFile {
     pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
+    /// Transitions that the declared workflow does not have.
+    pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
     /// Entries into one node.
     pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
     /// Uses of one edge.
@@ -420,7 +428,7 @@ pub(super) struct ReleasesFile {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct LabelsFile {
-    /// What every label starts with. Default: `ashep-`.
+    /// What every label starts with. Default: `flyball-`; `ashep-` in a policy with `loop_prevention`.
     pub(super) prefix: Option<String>,
 }
 

@@ -49,6 +49,8 @@ pub(super) struct GuardsFile {
     pub(super) cycle: Option<GuardSetting<CycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<RecurrenceFile>>,
+    /// Transitions that the declared workflow does not have.
+    pub(super) workflow: Option<GuardSetting<DeclaredWorkflowFile>>,
     /// Entries into one node.
     pub(super) visits: Option<GuardSetting<VisitsFile>>,
     /// Uses of one edge.
@@ -143,19 +145,31 @@ pub(super) struct PeriodsFile {
     pub(super) repeats: Option<u64>,
 }
 
+/// Transitions that the declared workflow does not have.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct DeclaredWorkflowFile {
+    /// What a trip leads to. Default: `staged`.
+    pub(super) mode: Option<ModeWord>,
+    /// The refusal with this number, with no accepted transition in between, calls a person. Default: 3.
+    pub(super) blocks: Option<LimitValue>,
+}
+
 /// Cycles of transitions.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct TransitionCyclesFile {
-    /// The longest block looked for, 2 to 64. Default: 10.
+    /// The longest block looked for, 2 to 64. Default: 10; off under `loop_prevention`, whose rule is the recurring
+    /// suffix alone.
     pub(super) max_period: Option<LimitValue>,
     /// Passes of the block that make a cycle, 2 to 20. Default: 3.
     pub(super) repeats: Option<u64>,
     /// Length of the recurring-suffix rule, 2 to 10. Default: 3.
     pub(super) suffix_length: Option<LimitValue>,
-    /// Self-transitions in a row that make a cycle. Default: 5.
+    /// Self-transitions in a row that may run. Default: 5. `off`: the other rules see self-transitions like any other
+    /// transition, as under `loop_prevention`.
     pub(super) self_loop: Option<LimitValue>,
-    /// Transitions shown in reports. Default: 10.
+    /// Transitions that reports and evidence show, 1 to 64. Default: 10. The rules look back at as many as they need.
     pub(super) max_history: Option<u64>,
     /// Also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and under
     /// `loop_prevention`.

@@ -26,6 +26,40 @@ pub(super) struct JournalFile {
     /// Where effects go, at least once, each with a key that is the same every time.
     #[schemars(length(max = 100))]
     pub(super) deliver: Option<Vec<DeliveryFile>>,
+    /// How the labels of an issue tracker come back: taking the label off there is a release.
+    pub(super) labels: Option<LabelSyncFile>,
+}
+
+/// How the labels of an issue tracker come back.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct LabelSyncFile {
+    /// A program that tells which labels the issues of some sessions have. It gets the sessions as JSON on its standard
+    /// input and prints one object a line: `{"session": …, "labels": […]}`.
+    #[schemars(length(max = 100))]
+    pub(super) command: Option<Vec<String>>,
+    /// How often a server runs it, 1s to 1d. Default: 30s.
+    pub(super) every: Option<DurationValue>,
+    /// The name of the session that a webhook is about, with fields of its body in braces. Default: `{session}`.
+    pub(super) session: Option<String>,
+    /// The environment variable with the secret that webhooks are signed with (`X-Hub-Signature-256`).
+    #[schemars(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub(super) secret_env: Option<String>,
+    /// Accounts of the tracker whose changes do not count: the one that Flyball itself uses.
+    #[schemars(length(max = 20))]
+    pub(super) own_accounts: Option<Vec<String>>,
+    /// What it means when somebody puts the label on in the tracker. Default: ignore.
+    pub(super) on_added: Option<OnLabelAddedWord>,
+}
+
+/// What it means when somebody puts the label on in the tracker.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub(super) enum OnLabelAddedWord {
+    /// Nothing: only Flyball calls a person.
+    Ignore,
+    /// The session is stopped, as by a person; taking the label off does not lift that.
+    Stop,
 }
 
 /// Where some effects go: to a command, to a webhook, or to people by e-mail.

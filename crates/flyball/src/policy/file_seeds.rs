@@ -19,7 +19,8 @@ pub(super) struct LoopPreventionFile {
     pub(super) max_transitions_default: Option<LimitValue>,
     /// False switches cycles of transitions off.
     pub(super) cycle_detection_enabled: Option<bool>,
-    /// `guards.cycle.transitions.suffix_length`, 2 to 10.
+    /// `guards.cycle.transitions.suffix_length`, 2 to 10: how many transitions have to recur. A longer one is less
+    /// sensitive. The periodic rule and the limit on self-transitions are off beside it, unless written.
     pub(super) cycle_detection_length: Option<u64>,
     /// `escalate`.
     pub(super) trigger_hitl: Option<bool>,
@@ -37,6 +38,44 @@ pub(super) struct PhaseFile {
     pub(super) max_visits: Option<LimitValue>,
     /// Cycles through this phase are intended.
     pub(super) allow_cycles: Option<bool>,
+    /// Where the phase leads. What it names is all that is allowed: `nodes.NAME.allowed_destinations`.
+    pub(super) transitions: Option<PhaseTransitionsFile>,
+}
+
+/// Where a phase leads, by how it ended.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct PhaseTransitionsFile {
+    /// After a success.
+    pub(super) on_success: Option<PhaseTransitionFile>,
+    /// After a failure.
+    pub(super) on_failure: Option<PhaseTransitionFile>,
+    /// After a partial success.
+    pub(super) on_partial_success: Option<PhaseTransitionFile>,
+    /// If the result is unclear.
+    pub(super) on_unclear: Option<PhaseTransitionFile>,
+}
+
+/// One phase, or a decision between several.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum PhaseTransitionFile {
+    /// The next phase.
+    Phase(String),
+    /// A decision between several phases.
+    Decision(PhaseDecisionFile),
+}
+
+/// A transition that is decided when the phase ends.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct PhaseDecisionFile {
+    /// Who decides: the caller's own name for it, shown by `flyball check`.
+    pub(super) capability: Option<String>,
+    /// What whoever decides is asked: the caller's own, shown by `flyball check`.
+    pub(super) prompt: Option<String>,
+    /// The phases that it may lead to.
+    pub(super) allowed_destinations: Vec<String>,
 }
 
 /// Resilience of a coding loop (seed 002).

@@ -66,6 +66,8 @@ pub struct Guards {
     pub cycle: Cycle,
     /// The same call with the same result, without a fixed period.
     pub recurrence: Recurrence,
+    /// Transitions that the declared workflow does not have.
+    pub workflow: DeclaredWorkflow,
     /// Entries into one node.
     pub visits: Visits,
     /// Uses of one edge.
@@ -96,10 +98,11 @@ pub struct Guards {
 
 impl Guards {
     /// The names of all guards, as written under `guards:`, in a fixed order.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "repetition",
         "cycle",
         "recurrence",
+        "workflow",
         "visits",
         "transitions",
         "stall",
@@ -116,11 +119,12 @@ impl Guards {
     ];
 
     /// The modes of all guards in the order of [`Guards::NAMES`].
-    pub fn modes(&self) -> [Mode; 16] {
+    pub fn modes(&self) -> [Mode; 17] {
         [
             self.repetition.mode,
             self.cycle.mode,
             self.recurrence.mode,
+            self.workflow.mode,
             self.visits.mode,
             self.transitions.mode,
             self.stall.mode,
@@ -143,6 +147,7 @@ impl Guards {
             &mut self.repetition.mode,
             &mut self.cycle.mode,
             &mut self.recurrence.mode,
+            &mut self.workflow.mode,
             &mut self.visits.mode,
             &mut self.transitions.mode,
             &mut self.stall.mode,
@@ -243,7 +248,8 @@ pub struct TransitionCycles {
     pub repeats: u64,
     /// Length of the recurring-suffix rule, 2 to 10; `None` = off.
     pub suffix_length: Limit,
-    /// Self-transitions in a row that make a cycle; `None` = off.
+    /// Self-transitions in a row that may run; `None` = they are no class of their own, and the other rules see them
+    /// like any transition.
     pub self_loop: Limit,
     /// Transitions shown in reports. The detector keeps as many as its periods need.
     pub max_history: u64,
@@ -327,6 +333,21 @@ impl Default for Recurrence {
             drift: Some(12),
             blocks: Some(3),
         }
+    }
+}
+
+/// `workflow`: transitions that the declared workflow does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredWorkflow {
+    /// What a trip leads to.
+    pub mode: Mode,
+    /// The refusal with this number, with no accepted transition in between, calls a person.
+    pub blocks: Limit,
+}
+
+impl Default for DeclaredWorkflow {
+    fn default() -> Self {
+        DeclaredWorkflow { mode: Mode::Staged, blocks: Some(3) }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::error::Code;
 use super::fields::{Fields, Section};
 use super::guards::{HOUR_MS, Limit};
+use super::label_sync::LabelSync;
 use super::targets::{Email, Target, Webhook, WebhookFormat, variable};
 use super::units::duration_text;
 use super::values::Stricter;
@@ -45,6 +46,8 @@ pub struct JournalPolicy {
     pub retention_ms: Limit,
     /// Where effects go.
     pub deliver: Vec<Delivery>,
+    /// How the labels of an issue tracker come back.
+    pub labels: LabelSync,
 }
 
 impl Default for JournalPolicy {
@@ -56,6 +59,7 @@ impl Default for JournalPolicy {
             patterns: Vec::new(),
             retention_ms: Some(30 * 24 * HOUR_MS),
             deliver: Vec::new(),
+            labels: LabelSync::default(),
         }
     }
 }
@@ -134,6 +138,7 @@ impl Section for JournalPolicy {
             self.deliver = drafts.into_iter().filter_map(Draft::finished).collect();
         }
         f.put_value("deliver", self.deliver.iter().map(Delivery::to_value).collect());
+        f.section("labels", &mut self.labels);
     }
 }
 

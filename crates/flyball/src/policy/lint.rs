@@ -12,6 +12,7 @@ use super::paths::PointerOf;
 use super::places::{Place, join, split};
 use super::resolve::{Resolved, Written};
 use super::{Limit, Mode, Policy};
+use crate::suggest::closest;
 
 /// How much a warning matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +72,7 @@ pub(super) fn lint(policy: &Policy, origins: &BTreeMap<String, Written>, written
         l.guards(&["edges", &format!("{from}->{to}")], &edge.guards);
     }
     l.visits(policy);
+    l.destinations(policy);
     l.durations(written);
     l.off_but_configured(policy);
     l.warnings
@@ -321,6 +323,28 @@ impl Lint<'_> {
                 what,
                 "raise max_transitions of an edge, or lower max_visits",
             );
+        }
+    }
+
+    /// Destinations that no node of the policy has: perhaps a slip, if it names others.
+    fn destinations(&mut self, policy: &Policy) {
+        /// Ends that no policy describes.
+        const ENDS: [&str; 3] = ["close", "done", "failed"];
+        for (name, node) in &policy.nodes {
+            for to in node.allowed_destinations.iter().flatten() {
+                if policy.nodes.contains_key(to) || ENDS.contains(&to.as_str()) {
+                    continue;
+                }
+                let near = closest(to, policy.nodes.keys().map(String::as_str));
+                let help = near.map_or_else(
+                    || "fine if it needs no limits of its own".to_owned(),
+                    |near| format!("did you mean '{near}'?"),
+                );
+                let severity = if near.is_some() { Severity::Warning } else { Severity::Info };
+                let what = format!("'{name}' may lead to '{to}', which this policy does not describe");
+                let path = ["nodes", name.as_str(), "allowed_destinations"];
+                self.say(severity, "destination_unknown", &path, what, &help);
+            }
         }
     }
 

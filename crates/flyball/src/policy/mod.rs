@@ -18,6 +18,7 @@ mod file_seeds;
 mod guards;
 mod guards_work;
 mod journal;
+mod label_sync;
 mod layer;
 mod lint;
 mod parse;
@@ -28,6 +29,7 @@ mod paths;
 mod places;
 mod presets;
 mod resolve;
+mod rule_check;
 mod rule_list;
 mod rule_values;
 mod rules;
@@ -38,6 +40,7 @@ mod units;
 mod values;
 mod words;
 
+use crate::limits::{HISTORY, TRAIL};
 use crate::rules_version::RulesVersion;
 use std::collections::BTreeMap;
 
@@ -48,17 +51,20 @@ pub use environment::{from_environment, from_set};
 pub use error::{Code, PolicyError, PolicyErrors};
 pub use file::json_schema;
 pub use guards::{
-    Backoff, Confirmation, Cycle, Denial, ErrorStreak, Gate, GateOrder, Guards, Language, LargeResponse,
-    Limit, Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence, Repetition, Retry,
-    RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
+    Backoff, Confirmation, Cycle, DeclaredWorkflow, Denial, ErrorStreak, Gate, GateOrder, Guards, Language,
+    LargeResponse, Limit, Mode, Monologue, NewRequest, Oscillation, Periods, Question, Recurrence,
+    Repetition, Retry, RetryLimits, Stall, TransitionCycles, Transitions, Unverified, Validation, Visits,
 };
 pub use journal::{Delivery, JournalPolicy};
+pub use label_sync::{LabelSync, OnLabelAdded};
 pub use layer::{Layer, Origin, Trust};
 pub use lint::{Severity, Warning, lint_graph};
 pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, parse};
 pub use places::{Place, Places};
 pub use presets::Preset;
-pub use resolve::{Resolved, Written, resolve};
+pub(crate) use resolve::resolve_under;
+pub use resolve::{EffectiveValue, Resolved, Written, resolve};
+pub use rule_check::RuleNames;
 pub use rules::{Counters, Facts, MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, Rule, RuleError};
 pub use targets::{Email, Target, Webhook, WebhookFormat};
 pub use tighten::Ignored;
@@ -105,10 +111,26 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The label that calls a person when a session is blocked.
+    /// The label that calls a person when a session is blocked that is under this version of the rules.
     #[must_use]
-    pub fn hitl_label(&self) -> String {
-        format!("{}hitl:loop-prevention", self.labels.prefix)
+    pub fn hitl_label(&self, rules: RulesVersion) -> String {
+        // A session of version 1 under a policy of a later one keeps the name that its label had.
+        let newer = rules == RulesVersion::V1 && self.rules_version > RulesVersion::V1;
+        let as_before = newer && self.labels == Labels::default();
+        let prefix = if as_before { Labels::LOOP_PREVENTION } else { &self.labels.prefix };
+        format!("{prefix}hitl:loop-prevention")
+    }
+
+    /// How many transitions reports and evidence show.
+    pub(crate) fn shown_history(&self, rules: RulesVersion) -> usize {
+        let shown = usize::try_from(self.guards.cycle.transitions.max_history).unwrap_or(HISTORY);
+        if rules == RulesVersion::V1 { TRAIL } else { shown.min(HISTORY) }
+    }
+
+    /// How many transitions a session remembers by name: as many as are shown, and as the longest cycle has.
+    pub(crate) fn kept_history(&self, rules: RulesVersion) -> usize {
+        let needed = usize::try_from(self.guards.cycle.transitions.history_needed()).unwrap_or(HISTORY);
+        if rules == RulesVersion::V1 { TRAIL } else { needed.min(HISTORY) }
     }
 
     /// The guards that apply to a call of this tool.
@@ -124,6 +146,11 @@ impl Policy {
     /// The guards that apply to a transition along this edge.
     pub fn guards_for_edge(&self, from: &str, to: &str) -> &Guards {
         self.edge(from, to).map_or(&self.guards, |e| &e.guards)
+    }
+
+    /// The nodes that this one may lead to, if the policy says so.
+    pub fn destinations_of(&self, node: &str) -> Option<&[String]> {
+        self.nodes.get(node)?.allowed_destinations.as_deref()
     }
 
     /// The node's own values, if the policy names it.
@@ -162,6 +189,8 @@ pub struct NodePolicy {
     pub budget: NodeBudget,
     /// Cycles through this node are intended.
     pub allow_cycles: bool,
+    /// The only nodes that this one may lead to; `None` = the policy does not say.
+    pub allowed_destinations: Option<Vec<String>>,
 }
 
 /// Values of one edge.
@@ -241,12 +270,17 @@ impl Default for Releases {
 /// How labels are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// What every label starts with: `ashep-` gives `ashep-hitl:loop-prevention`.
+    /// What every label starts with: `flyball-` gives `flyball-hitl:loop-prevention`.
     pub prefix: String,
+}
+
+impl Labels {
+    /// The prefix of a policy with `loop_prevention`, and of sessions under version 1 of the rules.
+    pub(crate) const LOOP_PREVENTION: &'static str = "ashep-";
 }
 
 impl Default for Labels {
     fn default() -> Self {
-        Labels { prefix: "ashep-".to_owned() }
+        Labels { prefix: "flyball-".to_owned() }
     }
 }

@@ -150,6 +150,7 @@ fn strict(policy: &mut Policy) {
         &mut guards.recurrence.stale,
         &mut guards.recurrence.drift,
         &mut guards.recurrence.blocks,
+        &mut guards.workflow.blocks,
         &mut guards.visits.limit,
         &mut guards.transitions.limit,
         &mut guards.stall.output,

@@ -18,8 +18,8 @@ use super::places::{Place, join};
 use super::rule_list::{RuleText, merge_rules, new_rules, read_rules};
 use super::rules::Rule;
 use super::tighten::{Findings, Ignored, keep_only_tightening};
-use super::values::{Problem, Stricter, word_of};
-use super::{EdgePolicy, NodePolicy, Policy, Preset, ToolPolicy};
+use super::values::{Problem, Stricter, number, word_of};
+use super::{EdgePolicy, Labels, NodePolicy, Policy, Preset, ToolPolicy};
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,43 @@ pub struct Resolved {
     pub(crate) tightening: Vec<Value>,
 }
 
+/// One effective value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectiveValue<'r> {
+    /// The dotted path; a rule stands under `rules` by its name.
+    pub path: String,
+    /// The value as it could be written in a policy file.
+    pub value: &'r Value,
+    /// Where it came from.
+    pub written: Option<&'r Written>,
+}
+
+impl EffectiveValue<'_> {
+    /// The value with its origin, for programs.
+    #[must_use]
+    pub fn as_json(&self) -> Value {
+        let from =
+            self.written.map_or_else(|| Origin::Default.to_string(), |written| written.origin.to_string());
+        let line = self.written.and_then(|written| written.place).map(|place| place.line);
+        serde_json::json!({"value": self.value, "origin": from, "line": line})
+    }
+}
+
 impl Resolved {
+    /// Every effective value with its origin, in the order of the policy.
+    #[must_use]
+    pub fn values(&self) -> Vec<EffectiveValue<'_>> {
+        let mut leaves = Vec::new();
+        collect_values(&self.effective, &mut Vec::new(), &mut leaves);
+        let with_origin = |(path, value): (Vec<String>, _)| {
+            // Its own origin, or that of the map that it stands in.
+            let mut around = (1..=path.len()).rev().filter_map(|end| path.get(..end));
+            let written = around.find_map(|path| self.origins.get(&join(path)));
+            EffectiveValue { path: join(&path), value, written }
+        };
+        leaves.into_iter().map(with_origin).collect()
+    }
+
     /// An error at one of its values, for whoever finds out only by using it.
     #[must_use]
     pub fn refused(&self, path: &str, what: impl Into<String>, help: impl Into<String>) -> PolicyErrors {
@@ -73,8 +109,22 @@ impl Resolved {
 /// Everything that is wrong in any layer, sorted by place; also in values that a higher
 /// layer would replace, because they would bite when that layer goes away.
 pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, PolicyErrors> {
+    resolve_under(layers, default_preset, RulesVersion::LATEST)
+}
+
+/// The same, where sessions start under this version of the rules unless a layer names another. What a key stands for
+/// may depend on the version, so that a stored policy decides as it did.
+pub(crate) fn resolve_under(
+    layers: &[Layer],
+    default_preset: Preset,
+    rules_version: RulesVersion,
+) -> Result<Resolved, PolicyErrors> {
     let preset = chosen_preset(layers, default_preset);
-    let base = Policy::preset(preset);
+    let rules_version = chosen_rules_version(layers).unwrap_or(rules_version);
+    let mut base = Policy { rules_version, ..Policy::preset(preset) };
+    if rules_version == RulesVersion::V1 {
+        base.labels.prefix = Labels::LOOP_PREVENTION.to_owned();
+    }
     let mut errors = Vec::new();
     let mut translated = Vec::new();
     let mut rules: Vec<RuleText> = Vec::new();
@@ -85,7 +135,7 @@ pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, Pol
         let mut found = Findings::default();
         apply(&mut base.clone(), &c.tree, &mut found);
         c.problems.append(&mut found.problems);
-        let own_rules = read_rules(&mut c);
+        let own_rules = read_rules(&mut c, rules_version);
         errors.extend(c.problems.iter().map(|problem| located(&c, problem)));
         if layer.trust == Trust::TightenOnly {
             untrusted_rules.push(own_rules);
@@ -107,6 +157,7 @@ pub fn resolve(layers: &[Layer], default_preset: Preset) -> Result<Resolved, Pol
     let tightening = keep_only_tightening(&base, &mut translated, added_rules, &mut ignored);
 
     let mut merged = Merged::of(&translated, preset);
+    merged.name_labels(&translated);
     let mut policy = base;
     let mut found = Findings::default();
     let mut effective = apply(&mut policy, &merged.tree, &mut found);
@@ -136,6 +187,12 @@ fn chosen_preset(layers: &[Layer], default_preset: Preset) -> Preset {
         .unwrap_or(default_preset)
 }
 
+/// The version of the rules that the highest layer names. A number that is none is reported later.
+fn chosen_rules_version(layers: &[Layer]) -> Option<RulesVersion> {
+    let trusted = layers.iter().rev().filter(|layer| layer.trust == Trust::Full);
+    trusted.filter_map(|layer| number(layer.tree.get("rules_version")?)).find_map(RulesVersion::from_number)
+}
+
 /// The preset that a value names.
 pub(super) fn preset_of(value: &Value) -> Option<Preset> {
     match value {
@@ -159,6 +216,7 @@ impl Section for Policy {
             guards: self.guards.clone(),
             budget: self.budgets.node.clone(),
             allow_cycles: false,
+            allowed_destinations: None,
         };
         f.sections("nodes", &node, &mut self.nodes);
         for node in self.nodes.values_mut().filter(|node| node.allow_cycles) {
@@ -305,6 +363,20 @@ impl Merged {
         merged
     }
 
+    /// A policy that speaks of `loop_prevention` names its labels as that system does, unless it says otherwise.
+    fn name_labels(&mut self, layers: &[Canonical<'_>]) {
+        let here = vec!["loop_prevention".to_owned()];
+        let speaks = |c: &&Canonical<'_>| {
+            c.layer.trust == Trust::Full && c.layer.tree.get("loop_prevention").is_some_and(Value::is_object)
+        };
+        let to = ["labels".to_owned(), "prefix".to_owned()];
+        if let (Some(c), None) = (layers.iter().rev().find(speaks), self.tree.pointer_of(&to))
+            && insert(&mut self.tree, &to, Value::from(Labels::LOOP_PREVENTION))
+        {
+            self.origins.insert(join(&to), written_at(c, &here));
+        }
+    }
+
     /// Puts every single value of a layer over what is there.
     fn add(&mut self, c: &Canonical<'_>, value: &Value, path: &mut Vec<String>) {
         match value {
@@ -403,6 +475,26 @@ pub(super) fn collect_leaves<'v>(
         }
         // Rules have origins of their own, by name.
         Value::Array(_) if *path == ["rules"] => {}
+        leaf => leaves.push((path.clone(), leaf)),
+    }
+}
+
+/// The single values of a policy: rules by their names, an empty map as itself.
+fn collect_values<'v>(value: &'v Value, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, &'v Value)>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                path.push(key.clone());
+                collect_values(value, path, leaves);
+                path.pop();
+            }
+        }
+        Value::Array(rules) if *path == ["rules"] => {
+            for rule in rules {
+                let name = rule.get("name").and_then(Value::as_str).unwrap_or_default();
+                leaves.push((vec!["rules".to_owned(), name.to_owned()], rule));
+            }
+        }
         leaf => leaves.push((path.clone(), leaf)),
     }
 }

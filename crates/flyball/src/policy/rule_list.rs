@@ -7,10 +7,13 @@ use super::error::{Code, PolicyError};
 use super::paths::with;
 use super::places::join;
 use super::resolve::{Written, rule_error, written_at};
-use super::rules::{MAX_MESSAGE_CHARS, MAX_RULES, Rule, RuleError};
+use super::rule_check::{RuleNames, known_fields};
+use super::rules::{FUNCTIONS, MAX_MESSAGE_CHARS, MAX_RULES, Rule, RuleError};
 use super::tighten::Ignored;
 use super::values::{Problem, Word, kind, unknown_help};
 use super::{Counters, Mode};
+use crate::event::fields_of;
+use crate::rules_version::RulesVersion;
 use crate::suggest::closest;
 
 const KEYS: [&str; 4] = ["name", "when", "decision", "message"];
@@ -25,11 +28,11 @@ pub(super) struct RuleText {
 }
 
 /// Compiles the rules of one layer; what is wrong goes to the layer's problems.
-pub(super) fn read_rules(c: &mut Canonical<'_>) -> Vec<RuleText> {
+pub(super) fn read_rules(c: &mut Canonical<'_>, rules_version: RulesVersion) -> Vec<RuleText> {
     let mut found: Vec<RuleText> = Vec::new();
     for (path, value) in std::mem::take(&mut c.rules) {
         let mut problems = Vec::new();
-        let rule = read_rule(&path, &value, &mut problems);
+        let rule = read_rule(&path, &value, rules_version, &mut problems);
         c.problems.append(&mut problems);
         let Some(rule) = rule else { continue };
         if found.iter().any(|other| other.rule.name() == rule.name()) {
@@ -137,7 +140,12 @@ impl Reader<'_> {
     }
 }
 
-fn read_rule(path: &[String], value: &Value, problems: &mut Vec<Problem>) -> Option<Rule> {
+fn read_rule(
+    path: &[String],
+    value: &Value,
+    rules_version: RulesVersion,
+    problems: &mut Vec<Problem>,
+) -> Option<Rule> {
     let mut reader = Reader { path, problems };
     let Value::Object(map) = value else {
         let what = format!("a rule must be a map of keys, not {}", kind(value));
@@ -154,11 +162,18 @@ fn read_rule(path: &[String], value: &Value, problems: &mut Vec<Problem>) -> Opt
     let message = reader.message(map, name.unwrap_or(""));
     let decision = reader.decision(map);
     let (name, when, decision) = (name?, when?, decision?);
-    match Rule::new(name, when, decision, &message) {
+    let rule = Rule::new(name, when, decision, &message).and_then(|rule| {
+        // A stored policy of version 1 was not checked, and must stay readable.
+        if rules_version > RulesVersion::V1 {
+            rule.check(RuleNames::Policy)?;
+        }
+        Ok(rule)
+    });
+    match rule {
         Ok(rule) => Some(rule),
         Err(error) => {
             let what = format!("rule '{name}': {error}");
-            reader.wrong(Code::Rule, Some("when"), what, rule_help(&error));
+            reader.wrong(Code::Rule, Some("when"), what, error.help());
             None
         }
     }
@@ -176,8 +191,33 @@ fn example() -> String {
     "write {name: no-prod, when: \"event.tool == 'deploy'\", decision: block}".to_owned()
 }
 
+impl RuleError {
+    /// What to do about it, in one line.
+    #[must_use]
+    pub fn help(&self) -> String {
+        rule_help(self)
+    }
+}
+
 fn rule_help(error: &RuleError) -> String {
     match error {
+        RuleError::UnknownField(field, names) => {
+            let own = format!("a field of your own is written event['{field}']");
+            let fields = known_fields(*names);
+            match closest(field, fields.iter().copied()) {
+                Some(near) => format!("did you mean 'event.{near}'? ({own})"),
+                None => format!("the fields are {}; {own}", fields.join(", ")),
+            }
+        }
+        RuleError::FieldOfOtherType { field, event_type } => {
+            let own = fields_of(event_type).unwrap_or_default().join(", ");
+            format!("'{event_type}' has: {own}; a field of your own is written event['{field}']")
+        }
+        RuleError::UnknownValue { value, known, .. } => closest(value, known.iter().copied()).map_or_else(
+            || format!("it is one of {}", known.join(", ")),
+            |near| format!("did you mean '{near}'?"),
+        ),
+        RuleError::Misfit(_) => "compare values of one kind, for example event.tool == 'deploy'".to_owned(),
         RuleError::UnknownName(_) => "use event and session, for example event.tool".to_owned(),
         RuleError::UnknownCounter(name) => closest(name, Counters::NAMES).map_or_else(
             || format!("a counter is one of {}", Counters::NAMES.join(", ")),
@@ -186,8 +226,10 @@ fn rule_help(error: &RuleError) -> String {
         RuleError::UnknownFunction(name) if name == "matches" => {
             "use contains, startsWith or endsWith: there are no regular expressions".to_owned()
         }
-        RuleError::UnknownFunction(_) => {
-            "use size, contains, startsWith, endsWith, has, exists, all, filter or map".to_owned()
+        RuleError::UnknownFunction(name) => {
+            let all = "use size, contains, startsWith, endsWith, has, exists, all, filter or map";
+            let near = closest(name, FUNCTIONS.into_iter().chain(["exists", "all", "filter", "map"]));
+            near.map_or_else(|| all.to_owned(), |near| format!("did you mean '{near}'? Otherwise {all}"))
         }
         RuleError::NotBool(_) => "compare the value with something, for example == or >".to_owned(),
         RuleError::TooLong | RuleError::TooLarge | RuleError::Nested => {

@@ -16,6 +16,7 @@ use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::{Value, json};
 
 use super::Mode;
+use super::rule_check::{self, RuleNames};
 use super::rule_values::{SortedMap, from_json};
 
 /// Rules in one policy.
@@ -127,7 +128,7 @@ impl fmt::Debug for Facts {
 }
 
 /// Building the standard functions takes far longer than asking one rule.
-static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+pub(super) static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// A custom rule, compiled.
 #[derive(Clone)]
@@ -161,6 +162,15 @@ impl Rule {
         };
         rule.dry_run()?;
         Ok(rule)
+    }
+
+    /// Checks that the condition can hold: that it names fields and values that there are, and that its operators fit.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] says what can never be.
+    pub fn check(&self, names: RuleNames) -> Result<(), RuleError> {
+        rule_check::check(self.program.expression(), names)
     }
 
     /// The rule's name, used as the scope of its trips.
@@ -262,6 +272,26 @@ pub enum RuleError {
     UnknownFunction(String),
     /// A counter that the session does not have.
     UnknownCounter(String),
+    /// A field that no event has.
+    UnknownField(String, RuleNames),
+    /// A field that events of the type that the condition asks for do not have.
+    FieldOfOtherType {
+        /// The field.
+        field: String,
+        /// The type that the condition asks for.
+        event_type: String,
+    },
+    /// A value that a field never takes.
+    UnknownValue {
+        /// The field, such as `event.type`.
+        field: String,
+        /// The value that was written.
+        value: String,
+        /// The values that there are.
+        known: Vec<&'static str>,
+    },
+    /// An operator or function that does not fit what it is given.
+    Misfit(String),
     /// The decision is not one of `observe`, `warn`, `block`, `halt`.
     Decision(&'static str),
     /// The condition gives something else than true or false.
@@ -281,6 +311,15 @@ impl fmt::Display for RuleError {
             RuleError::UnknownName(detail) => write!(f, "unknown name '{detail}'"),
             RuleError::UnknownFunction(detail) => write!(f, "unknown function '{detail}'"),
             RuleError::UnknownCounter(detail) => write!(f, "unknown counter 'session.{detail}'"),
+            RuleError::UnknownField(field, _) => write!(f, "unknown field 'event.{field}'"),
+            RuleError::FieldOfOtherType { field, event_type } => {
+                write!(
+                    f,
+                    "an event of type '{event_type}' has no field '{field}', so the condition never holds"
+                )
+            }
+            RuleError::UnknownValue { field, value, .. } => write!(f, "'{field}' is never '{value}'"),
+            RuleError::Misfit(detail) => write!(f, "{detail}"),
             RuleError::Decision(detail) => write!(f, "a rule cannot decide '{detail}'"),
             RuleError::NotBool(detail) => {
                 write!(f, "the condition gives {detail}, not true or false")
@@ -398,11 +437,13 @@ fn known_name(name: &str, bound: &[String]) -> Result<(), RuleError> {
     known.then_some(()).ok_or_else(|| RuleError::UnknownName(name.to_owned()))
 }
 
-/// The functions of the rule language: operators are written by the parser with signs,
+/// The functions of the rule language, beside its macros.
+pub(super) const FUNCTIONS: [&str; 10] =
+    ["size", "contains", "startsWith", "endsWith", "string", "int", "uint", "double", "bool", "has"];
+
+/// Whether the rule language has a function: operators are written by the parser with signs,
 /// such as `_&&_` or `@in`.
 fn known_function(name: &str) -> Result<(), RuleError> {
-    const FUNCTIONS: [&str; 10] =
-        ["size", "contains", "startsWith", "endsWith", "string", "int", "uint", "double", "bool", "has"];
     let operator = name.starts_with(['_', '@', '!', '-']);
     (operator || FUNCTIONS.contains(&name))
         .then_some(())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Counters, Mode, Rule, RuleError};
+use super::{Counters, Mode, Rule, RuleError, RuleNames};
 
 fn event() -> Value {
     json!({
@@ -119,4 +119,146 @@ fn many_rules_are_asked_about_one_event() {
     assert_eq!((rule.name(), rule.decision(), rule.message()), ("r", Mode::Warn, "m"));
     assert_eq!(rule, rule.clone());
     assert!(format!("{rule:?}").contains("session.calls == 51"));
+}
+
+fn checked(when: &str) -> Result<(), RuleError> {
+    Rule::new("r", when, Mode::Block, "m")?.check(RuleNames::Policy)
+}
+
+#[test]
+fn conditions_that_can_hold_pass_the_check() {
+    for when in [
+        "true",
+        "event.type == 'tool.requested' && event.tool == 'bash' && session.calls > 50",
+        "event.args.command.contains('rm -rf') || event.args.anything.deeper[0] > 3",
+        "event.type in ['tool.requested', 'tool.finished'] && event.tool.startsWith('mcp__')",
+        "event.type.startsWith('tool.') && size(event.tool) > 5",
+        "has(event.node) && event.node != 'test'",
+        "event.usage.tokens_in + event.usage.tokens_out > 1000 || event.usage.cost_usd > 0.5",
+        "event['my_own_field'] == 3 && 'my_own_field' in event",
+        "event.failing.exists(t, t.contains('auth')) || size(event.failing) > 3",
+        "event.checks.exists(c, c.name == 'tests' && !c.passed)",
+        "event.labels.exists(k, k == 'team')",
+        "session.state == 'blocked' ? event.final : event.ok",
+        "event.at > 5 && event.at % 2 == 0 && -event.at < 0",
+        "event.round == 3 || event.round == 'a'",
+        "event.type == 'turn.finished' && event.outcome == 'failure'",
+        "event.type == 'user.message' && event.origin == 'human' && event.text.endsWith('?')",
+        "event.type == 'tool.requested' || event.text == 'x'",
+        "!(event.type == 'tool.requested') && event.text == 'x'",
+        "string(event.at) == '5' || int(event.text) > 3",
+        "event.value > 3 && event.value > 3.5",
+        "event.node == null",
+    ] {
+        assert_eq!(checked(when), Ok(()), "{when}");
+    }
+}
+
+#[test]
+fn conditions_that_never_hold_or_always_fail_are_found() {
+    for (when, what, help) in [
+        ("event.tools == 'bash'", "unknown field 'event.tools'", "did you mean 'event.tool'?"),
+        ("event.nothing.like.it == 1", "unknown field 'event.nothing'", "event['nothing']"),
+        ("has(event.nod)", "unknown field 'event.nod'", "did you mean 'event.node'?"),
+        ("event.text.exists(t, event.tol == t)", "a text cannot be walked over", ""),
+        ("event.failing.exists(t, event.tol == t)", "unknown field 'event.tol'", "did you mean"),
+        ("session.cals > 1", "unknown counter 'session.cals'", "did you mean 'session.calls'?"),
+        (
+            "event.type == 'tool.request'",
+            "'event.type' is never 'tool.request'",
+            "did you mean 'tool.requested'?",
+        ),
+        ("event.type in ['tool.requested', 'x']", "'event.type' is never 'x'", "it is one of"),
+        ("'tool.request' == event.type", "'event.type' is never 'tool.request'", ""),
+        ("session.state == 'stopped'", "'session.state' is never 'stopped'", "it is one of running"),
+        ("event.origin == 'humn'", "'event.origin' is never 'humn'", "did you mean 'human'?"),
+        (
+            "event.type == 'tool.requested' && event.text == 'x'",
+            "an event of type 'tool.requested' has no field 'text'",
+            "call, tool, args",
+        ),
+        (
+            "event.text == 'x' && (session.calls > 3 && event.type == 'tool.requested')",
+            "an event of type 'tool.requested' has no field 'text'",
+            "",
+        ),
+        ("event.type == 'compaction' && event.type == 'api.retry'", "an event never has two types", ""),
+        ("event.tool == 5", "a text is never equal to a number", ""),
+        ("session.calls == '5'", "a number is never equal to a text", ""),
+        ("event.tool > 5", "does not fit a text and a number", "compare values of one kind"),
+        ("event.tool + 1 == 2", "does not fit a text and a number", ""),
+        ("session.calls > 5 && event.tool > 5", "does not fit a text and a number", ""),
+        ("event.at.contains('x')", "'contains' does not fit a number and a text", ""),
+        ("size(event.at) > 3", "'size' does not fit a number", ""),
+        ("event.tool && true", "a text stands where true or false is wanted", ""),
+        ("!event.tool", "a text stands where true or false is wanted", ""),
+        ("event.tool.name == 'x'", "a text has no field 'name'", ""),
+        ("event.tool['x'] == 1", "a text has no elements", ""),
+        ("event.usage.tokens > 3", "'usage' has no field 'tokens'", ""),
+        ("event.failing['a'] == 'x'", "a list is not indexed with a text", ""),
+    ] {
+        let error = checked(when).expect_err(when);
+        assert!(error.to_string().contains(what), "{when}: {error}");
+        assert!(error.help().contains(help), "{when}: {}", error.help());
+    }
+}
+
+/// What passes the check does not fail on any event with all its fields: no rule refuses everything.
+#[test]
+fn what_passes_the_check_is_worked_out_on_events_of_every_type() {
+    let events = [
+        event(),
+        json!({"type": "user.message", "session": "s", "text": "hi", "origin": "human", "at": 7}),
+        json!({"type": "progress", "session": "s", "signal": "tests", "failing": ["a"], "at": 7}),
+        json!({"type": "turn.finished", "session": "s", "node": "n", "output": "o", "duration_ms": 3}),
+    ];
+    let operands = [
+        "event.tool",
+        "event.at",
+        "event.failing",
+        "event.final",
+        "session.calls",
+        "session.state",
+        "'a'",
+        "3",
+        "1.5",
+        "event.usage",
+    ];
+    let (mut passed, mut refused) = (0, 0);
+    for operator in ["==", "!=", "<", ">=", "+", "-", "*", "in", "&&", "||"] {
+        for left in operands {
+            for right in operands {
+                let when = format!("({left} {operator} {right}) == ({left} {operator} {right})");
+                let Ok(rule) = Rule::new("r", &when, Mode::Block, "m") else { continue };
+                if rule.check(RuleNames::Policy).is_err() {
+                    refused += 1;
+                    continue;
+                }
+                passed += 1;
+                for event in &events {
+                    let answer = rule.eval(event, &counters());
+                    assert!(answer.is_ok(), "{when}: {answer:?}");
+                }
+            }
+        }
+    }
+    assert!(passed > 100 && refused > 300, "{passed}, {refused}");
+}
+
+#[test]
+fn a_router_knows_its_own_names() {
+    let checked = |when: &str| Rule::new("r", when, Mode::Observe, "")?.check(RuleNames::Route);
+    for when in [
+        "event.output.contains('x')",
+        "event.vars.a.structured.b == 3",
+        "event.visits.test >= 2",
+        "event.outcome == 'failure'",
+    ] {
+        assert_eq!(checked(when), Ok(()), "{when}");
+    }
+    for when in
+        ["event.tool == 'x'", "session.calls > 3", "event.outcome == 'failed'", "event.outputs == 'x'"]
+    {
+        assert!(checked(when).is_err(), "{when}");
+    }
 }

@@ -1,7 +1,5 @@
-//! The keys of the five seed documents, translated to our own.
-//!
-//! `loop_prevention`, `phases` and `transition_limits` (seed 003), `resilience` (seed 002)
-//! and `loop_policy` (seed 004) may stand alone or beside our keys.
+//! Keys of other systems, translated to our own: `loop_prevention`, `phases` and `transition_limits`, `resilience`, and
+//! `loop_policy` may stand alone or beside our keys.
 
 use serde_json::{Map, Value};
 
@@ -12,6 +10,7 @@ use super::paths::{Path, path, with};
 use super::units::is_off;
 use super::values::{flag, kind};
 use super::{Mode, Policy};
+use crate::rules_version::RulesVersion;
 
 /// A key of a seed and the path it stands for.
 type Pair = (&'static str, &'static [&'static str]);
@@ -46,7 +45,12 @@ const LOOP_PREVENTION: [&str; 7] = [
     "transition_limits",
 ];
 
-const PHASE: [&str; 3] = ["name", "max_visits", "allow_cycles"];
+const PHASE: [&str; 4] = ["name", "max_visits", "allow_cycles", "transitions"];
+/// How a phase may end.
+const OUTCOMES: [&str; 4] = ["on_success", "on_failure", "on_partial_success", "on_unclear"];
+/// A transition that is decided when the phase ends. Who decides, and with which words, is the caller's business; where
+/// it may lead is enforced.
+const DECISION: [&str; 3] = ["capability", "prompt", "allowed_destinations"];
 
 /// Translates every seed key of a layer.
 pub(super) fn translate(c: &mut Canonical<'_>, top: &Map<String, Value>, base: &Policy) {
@@ -114,7 +118,7 @@ fn loop_prevention(c: &mut Canonical<'_>, map: &Map<String, Value>, base: &Polic
         if let Some(length) = map.get("cycle_detection_length") {
             suffix_length(c, length, &here("cycle_detection_length"));
         }
-        // Seed 003 looks at every transition, also of loops that its workflow declares.
+        // It looks at every transition, also of loops that the workflow declares.
         if let Some(key) = ["cycle_detection_enabled", "cycle_detection_length", "enabled"]
             .into_iter()
             .find(|key| map.contains_key(*key))
@@ -124,6 +128,15 @@ fn loop_prevention(c: &mut Canonical<'_>, map: &Map<String, Value>, base: &Polic
                 Value::Bool(true),
                 &here(key),
             );
+            // Its rule is the recurring suffix alone, for self-transitions as well: a longer one is less sensitive.
+            if base.rules_version > RulesVersion::V1 {
+                for rule in ["max_period", "self_loop"] {
+                    let to = path(&["guards", "cycle", "transitions", rule]);
+                    if !c.has(&to) {
+                        c.assign(to, Value::from("off"), &here(key));
+                    }
+                }
+            }
         }
     }
     if enabled == Some(true) {
@@ -242,8 +255,76 @@ fn phases(c: &mut Canonical<'_>, value: &Value) {
             .filter(|(key, _)| *key == "max_visits" || *key == "allow_cycles")
             .map(|(key, value)| (key.clone(), value.clone()));
         c.node(name, &Value::Object(own.collect()), &here);
+        if let Some(transitions) = map.get("transitions") {
+            let here = with(&here, "transitions");
+            let destinations = transition_targets(c, transitions, &here);
+            if let Some(destinations) = destinations {
+                c.assign(path(&["nodes", name, "allowed_destinations"]), Value::from(destinations), &here);
+            }
+        }
     }
 }
+
+/// Every destination that the transitions of a phase name, each once, in their order.
+fn transition_targets(c: &mut Canonical<'_>, value: &Value, here: &Path) -> Option<Vec<String>> {
+    let outcomes = match value {
+        Value::Null => return None,
+        Value::Object(outcomes) => outcomes,
+        other => {
+            let what = format!("'transitions' must be a map of outcomes, not {}", kind(other));
+            c.problem(Code::Type, here, &what, "write transitions: {on_success: deploy, on_failure: fix}");
+            return None;
+        }
+    };
+    for outcome in outcomes.keys().filter(|outcome| !OUTCOMES.contains(&outcome.as_str())) {
+        c.unknown(&with(here, outcome), &OUTCOMES);
+    }
+    let mut all: Vec<String> = Vec::new();
+    for (outcome, value) in OUTCOMES.iter().filter_map(|outcome| Some((outcome, outcomes.get(*outcome)?))) {
+        for name in outcome_targets(c, value, &with(here, outcome)) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    Some(all)
+}
+
+/// Where one outcome of a phase may lead.
+fn outcome_targets(c: &mut Canonical<'_>, value: &Value, here: &Path) -> Vec<String> {
+    let named =
+        |value: &Value| value.as_str().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+    let decision = match value {
+        Value::Null => return Vec::new(),
+        Value::Object(decision) => decision,
+        other => {
+            let name = named(other);
+            if name.is_none() {
+                let what = format!("a transition must be a phase or a decision, not {}", kind(other));
+                c.problem(Code::Type, here, &what, DECISION_HELP);
+            }
+            return name.into_iter().collect();
+        }
+    };
+    for (key, value) in decision {
+        let here = with(here, key);
+        if !DECISION.contains(&key.as_str()) {
+            c.unknown(&here, &DECISION);
+        } else if key != "allowed_destinations" && !value.is_string() && !value.is_null() {
+            let what = format!("'{key}' must be a text, not {}", kind(value));
+            c.problem(Code::Type, &here, &what, "write a text");
+        }
+    }
+    let listed = decision.get("allowed_destinations").and_then(Value::as_array);
+    let names: Option<Vec<String>> =
+        listed.filter(|list| !list.is_empty()).and_then(|list| list.iter().map(named).collect());
+    if names.is_none() {
+        c.problem(Code::Type, here, "a decision needs a list of allowed destinations", DECISION_HELP);
+    }
+    names.unwrap_or_default()
+}
+
+const DECISION_HELP: &str = "write a phase such as deploy, or {allowed_destinations: [deploy, fix]}";
 
 #[cfg(test)]
 #[path = "seeds_tests.rs"]

@@ -288,7 +288,8 @@ fn the_step_limit_tells_the_way_that_led_there() {
     let budget = trip.budget.clone().unwrap();
     assert_eq!((budget.scope.as_str(), budget.name.as_str(), budget.limit), ("message", "transitions", 25));
     let trail = &trip.evidence.trail;
-    assert_eq!(trail.len(), flyball::limits::TRAIL + 1, "{trail:?}");
+    let shown = flyball::Policy::preset(flyball::Preset::Workflow).guards.cycle.transitions.max_history;
+    assert_eq!(trail.len() as u64, shown + 1, "{trail:?}");
     assert_eq!(trail.last().map(String::len), Some(26), "the node after 25 transitions: {trail:?}");
 }
 

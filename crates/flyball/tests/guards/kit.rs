@@ -413,7 +413,7 @@ impl Run {
 }
 
 /// The reasons of the contract, and those that the core says besides.
-const REASONS: [&str; 35] = [
+const REASONS: [&str; 36] = [
     "max_runtime",
     "max_turns",
     "max_iterations",
@@ -450,4 +450,5 @@ const REASONS: [&str; 35] = [
     "confirmation_refused",
     "rule",
     "release_refused",
+    "transition_not_allowed",
 ];

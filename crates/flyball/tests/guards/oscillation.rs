@@ -43,12 +43,76 @@ fn must_trip() -> Vec<Case> {
             outputs(History::new(), "writer", "XYZABAB"),
             [trips("oscillation", "oscillating", Halt).at(8).events(&[5, 6, 7, 8])],
         ),
+        case(
+            "structured outputs go A, B, A, B",
+            "ABAB".chars().fold(History::new(), |history, letter| {
+                history.event("turn.finished", json!({"node": "router", "structured": {"next": letter.to_string()}}))
+            }),
+            [trips("oscillation", "oscillating", Halt)
+                .at(5)
+                .events(&[2, 3, 4, 5])
+                .message("the structured output of 'router' goes to and fro between two states")],
+        ),
+        case(
+            "structured outputs go A, B, A, B under the same words",
+            "ABAB".chars().fold(History::under(json!({"guards": {"stall": "off"}})), |history, letter| {
+                let fields = json!({"node": "router", "output": "decided", "structured": {"next": letter.to_string()}});
+                history.event("turn.finished", fields)
+            }),
+            [trips("oscillation", "oscillating", Halt).at(5)],
+        ),
+        case(
+            "final messages go A, B, A, B",
+            "ABAB".chars().fold(History::new(), |history, letter| {
+                history.event("assistant.message", json!({"text": format!("plan {letter}"), "final": true}))
+            }),
+            [trips("oscillation", "oscillating", Halt)
+                .at(5)
+                .message("the final message of 'agent' goes to and fro between two states")],
+        ),
+        case(
+            "structured messages go A, B, A, B",
+            "ABAB".chars().fold(History::new(), |history, letter| {
+                let fields = json!({"text": "", "structured": [letter.to_string()], "final": true});
+                history.event("assistant.message", fields)
+            }),
+            [trips("oscillation", "oscillating", Halt).at(5)],
+        ),
     ]
 }
 
 fn must_not_trip() -> Vec<Case> {
     vec![
         case("A, B, C, D", outputs(History::new(), "writer", "ABCDEFGH"), [quiet("oscillation")]),
+        case(
+            "a person speaks between the messages",
+            "ABABAB".chars().fold(History::new(), |history, letter| {
+                history
+                    .human("and now?")
+                    .event("assistant.message", json!({"text": format!("{letter}"), "final": true}))
+            }),
+            [quiet("oscillation")],
+        ),
+        case(
+            "messages on the way are no outputs",
+            "ABABAB".chars().fold(
+                History::under(json!({"guards": {"monologue": "off"}})),
+                |history, letter| {
+                    history.event("assistant.message", json!({"text": format!("looking at {letter}")}))
+                },
+            ),
+            [quiet("oscillation")],
+        ),
+        case(
+            "structured outputs A, B, C, A, B, C are for the guard of longer circles",
+            "ABCABC".chars().fold(History::new(), |history, letter| {
+                history.event(
+                    "turn.finished",
+                    json!({"node": "router", "structured": {"next": letter.to_string()}}),
+                )
+            }),
+            [quiet("oscillation")],
+        ),
         case("A, B, A is one rework", outputs(History::new(), "writer", "ABA"), [quiet("oscillation")]),
         case("A, B, A, C", outputs(History::new(), "writer", "ABAC"), [quiet("oscillation")]),
         case(

@@ -8,7 +8,7 @@ use super::so_far::SoFar;
 use crate::args::StoreArgs;
 use crate::commands::graph::picture;
 use crate::fail::Failure;
-use crate::meaning::action;
+use crate::meaning::actions;
 use crate::paint::{Style, paint_out};
 use crate::screen::{Size, is_live};
 use crate::telling::{Plan, whole};
@@ -135,20 +135,21 @@ impl Ending<'_> {
         }
         let drawn = so_far.session(name).and_then(|found| picture(found.state(), found.policy()));
         page.picture = drawn.unwrap_or_default().lines().map(str::to_owned).collect();
-        page.helps = self.helps(trip);
+        page.helps = self.helps(name, trip);
         page.next = self.after_a_trip(name, trip, so_far);
         Ok(page)
     }
 
-    fn helps(&self, trip: &Trip) -> Vec<String> {
+    fn helps(&self, name: &str, trip: &Trip) -> Vec<String> {
         let mut all = Vec::new();
-        for name in &trip.suggested_actions {
-            let words = action(name).unwrap_or_default();
-            let mut text = format!("{name}: {words}");
-            if name == "switch_to_interactive" {
-                text.push_str(&format!(" ({})", self.shown(self.workspace)));
-            }
-            all.push(text);
+        for action in actions(trip, name) {
+            let place = if action.name == "switch_to_interactive" {
+                format!(" (in {})", self.shown(self.workspace))
+            } else {
+                String::new()
+            };
+            let command = action.command.map(|command| format!(": {}", whole(&command, self.store)));
+            all.push(format!("{}{place}{}", action.text, command.unwrap_or_default()));
         }
         all
     }

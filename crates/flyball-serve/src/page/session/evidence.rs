@@ -9,7 +9,7 @@ use crate::page::text::{line, plain};
 use flyball::{Decision, Event, Kind, Trip, Verdict};
 use flyball_journal::{Desk, Record, StoreError};
 use flyball_view::evidence::describe;
-use flyball_view::meaning::{action, meaning, sentence};
+use flyball_view::meaning::{actions, meaning, sentence};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -172,7 +172,7 @@ fn one(session: &str, finding: &Finding, open: bool) -> Markup {
             @if let Some(means) = meaning(&trip.reason).filter(|means| !told(trip).contains(lower(means))) { p.soft { (means) } }
             (figures(trip, origin.as_ref()))
             @if !events.is_empty() { (side_by_side(events)) (compared(trip, events)) }
-            (suggestions(trip))
+            (suggestions(session, trip))
             p.soft {
                 "Decision " (verdict.as_str()) ". " a href=(format!("{place}#evidence")) { "Link to this finding" }
             }
@@ -263,12 +263,13 @@ fn difference(what: &str, first: u64, second: u64, before: &str, after: &str) ->
     }
 }
 
-fn suggestions(trip: &Trip) -> Markup {
+fn suggestions(session: &str, trip: &Trip) -> Markup {
+    let actions = actions(trip, session);
     html! {
-        @if !trip.suggested_actions.is_empty() {
+        @if !actions.is_empty() {
             h3 { "What could be done" }
-            ul.plain { @for name in &trip.suggested_actions {
-                li { @match action(name) { Some(words) => { (words) } None => span.untrusted { (line(name, 80)) } } }
+            ul.plain { @for action in &actions {
+                li { (action.text) @if let Some(command) = &action.command { ": " code.untrusted { (line(command, 300)) } } }
             } }
         }
     }

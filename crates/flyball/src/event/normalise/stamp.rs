@@ -26,7 +26,7 @@ pub(super) fn year_first(v: &View, i: usize) -> Option<Found> {
 }
 
 fn day_only(s: &[u8], start: usize, e: usize) -> Option<Found> {
-    (!is(at(s, e), WORD)).then_some(Found::new(start, e, Mark::Time))
+    (!is(at(s, e), WORD)).then_some(Found::new(start, e, Mark::Date))
 }
 
 /// The time that belongs to a date before it: with or without seconds, also with dashes or in one run.
@@ -54,7 +54,7 @@ pub(super) fn clock(v: &View, i: usize) -> Option<Found> {
     if prev == b':' && !matches!(before(v, i), Before::Stamp | Before::Time | Before::Took) {
         return None;
     }
-    Some(Found::new(i, end, Mark::Time))
+    Some(Found::new(i, end, Mark::Clock))
 }
 
 pub(super) fn clock_end(s: &[u8], i: usize) -> Option<usize> {
@@ -117,9 +117,13 @@ pub(super) fn month_before(v: &View, i: usize, day_end: usize) -> Option<Found> 
     }
     let p = day_end + usize::from(at(s, day_end) == b',');
     let p = blanks(s, p, 2);
+    let mut mark = Mark::Time;
     let mut e = if is_year(s, p) && !is(at(s, p + 4), WORD) {
         let q = p + 4 + usize::from(at(s, p + 4) == b',');
-        time_of_day(s, blanks(s, q, 1)).unwrap_or(p + 4)
+        time_of_day(s, blanks(s, q, 1)).unwrap_or_else(|| {
+            mark = Mark::Date;
+            p + 4
+        })
     } else {
         time_of_day(s, p)?
     };
@@ -132,7 +136,7 @@ pub(super) fn month_before(v: &View, i: usize, day_end: usize) -> Option<Found> 
             break;
         }
     }
-    Some(Found::new(weekday_before(v, month), e, Mark::Time))
+    Some(Found::new(weekday_before(v, month), e, mark))
 }
 
 /// A day before its month: `15/Nov/2026:12:01:07 +0000`, `Sun, 15 Nov 2026 12:01:07 GMT`, `15-Nov-2026`.

@@ -19,7 +19,12 @@ const MAX_ID_DIGITS: usize = 10;
 /// What stands in place of a volatile part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
+    /// A moment: a date with its time of day, or seconds since 1970.
     Time,
+    /// A day without a time.
+    Date,
+    /// A time of day without a day.
+    Clock,
     Took,
     Speed,
     Id,
@@ -34,7 +39,7 @@ pub(super) enum Mark {
 impl Mark {
     pub(super) fn text(self) -> &'static str {
         match self {
-            Mark::Time => "<time>",
+            Mark::Time | Mark::Date | Mark::Clock => "<time>",
             Mark::Took => "<took>",
             Mark::Speed => "<speed>",
             Mark::Id => "<id>",
@@ -45,6 +50,11 @@ impl Mark {
             Mark::Bar => "<bar>",
             Mark::Spinner => "<spin>",
         }
+    }
+
+    /// Whether it is a time of any kind.
+    pub(super) fn is_time(self) -> bool {
+        matches!(self, Mark::Time | Mark::Date | Mark::Clock)
     }
 
     /// Whether programs pad it to a column, so that the blanks around it change with its width.
@@ -108,7 +118,9 @@ fn is_information(v: &View, found: &Found) -> bool {
         Mark::Took | Mark::Address => {
             matches!(before(v, found.start()), Before::Assert | Before::Code)
         }
-        Mark::Time | Mark::Speed | Mark::Hash => before(v, found.start()) == Before::Assert,
+        Mark::Time | Mark::Date | Mark::Clock | Mark::Speed | Mark::Hash => {
+            before(v, found.start()) == Before::Assert
+        }
         _ => false,
     }
 }
