@@ -225,7 +225,7 @@ pub(super) struct SessionFile {
     pub(super) wall: Option<DurationValue>,
     /// Turns. Default: off.
     pub(super) turns: Option<LimitValue>,
-    /// Iterations of all loops together. Default: off.
+    /// Answers of the model; the calls of the next one are refused. Default: off.
     pub(super) iterations: Option<LimitValue>,
     /// Tokens in and out. Default: off.
     pub(super) tokens: Option<LimitValue>,
