@@ -55,7 +55,7 @@ pub use decision::{
 pub use error::{Code, Error};
 pub use event::{
     Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised,
+    effect_of, normalise_into, normalised, type_names as event_types,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;

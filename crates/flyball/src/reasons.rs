@@ -21,7 +21,7 @@ pub enum Ending {
 
 /// Every reason with its kind of end. `completed`, `transition` and `error` are said by whoever ends a session; all
 /// others are reasons of trips.
-pub const REASONS: [(&str, Ending); 38] = [
+pub const REASONS: [(&str, Ending); 39] = [
     ("completed", Ending::Success),
     ("transition", Ending::Success),
     ("max_runtime", Ending::Exhaustion),
@@ -57,6 +57,7 @@ pub const REASONS: [(&str, Ending); 38] = [
     ("confirmation_unclear", Ending::External),
     ("confirmation_refused", Ending::External),
     ("release_refused", Ending::External),
+    ("policy_waits", Ending::External),
     ("rule", Ending::External),
     ("user_stop", Ending::External),
     ("error", Ending::Error),

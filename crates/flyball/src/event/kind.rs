@@ -389,7 +389,7 @@ pub(super) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
 }
 
 /// The names of all types, in the order of the contract.
-pub(super) fn type_names() -> impl Iterator<Item = &'static str> {
+pub fn type_names() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, _)| *name)
 }
 
