@@ -20,8 +20,6 @@ mod clock;
 mod commands;
 #[path = "cli/counts.rs"]
 mod counts;
-#[path = "cli/flags.rs"]
-mod flags;
 #[path = "cli/formats.rs"]
 mod formats;
 #[path = "cli/identity.rs"]

@@ -11,7 +11,7 @@ use crate::guards::{Cx, Family, Trips};
 use crate::ledger::Facts;
 use crate::lifecycle;
 use crate::person;
-use crate::policy::{Guards, Policy};
+use crate::policy::{Guards, Policy, ToolPolicy};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
@@ -96,7 +96,7 @@ fn judge(
     let State { watch, flow, credits, releases, .. } = state;
     let cx = Cx {
         policy,
-        limits: limits_for(policy, event, facts),
+        limits: limits_for(policy, event, facts, state.rules),
         event,
         facts,
         flow,
@@ -128,13 +128,15 @@ fn judge(
     false
 }
 
-/// The guards' limits for what the event is about: its tool if the policy names it, else its edge, else its node.
-fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts) -> &'a Guards {
+/// The guards' limits for what the event is about: its tool if the policy has limits for it, else its edge, else its node.
+/// Under version 1 of the rules, a tool that only declares its effect hides the values of the node.
+fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts, rules: RulesVersion) -> &'a Guards {
     let tool = match &event.kind {
         Kind::ToolRequested { tool, .. } => Some(tool.as_str()),
         _ => facts.call.as_ref().map(|call| call.tool.as_str()),
     };
-    if let Some(own) = tool.and_then(|tool| policy.tool(tool)) {
+    let counts = |own: &&ToolPolicy| own.has_own_guards || rules == RulesVersion::V1;
+    if let Some(own) = tool.and_then(|tool| policy.tool(tool)).filter(counts) {
         return &own.guards;
     }
     if let Kind::TransitionRequested { from, to, .. } = &event.kind {

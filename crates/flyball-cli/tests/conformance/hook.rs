@@ -43,16 +43,15 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
 }
 
 /// A host at work in one session.
-struct HookHost<'a> {
+struct HookHost {
     voice: Voice,
     folder: PathBuf,
     beside: Option<Beside>,
     calls: BTreeMap<String, (String, Value)>,
-    scenario: &'a Scenario,
     stamp: u64,
 }
 
-impl HookHost<'_> {
+impl HookHost {
     /// What the host writes for an event; nothing if it does not know of it.
     fn payload(&mut self, step: &Step) -> Option<Said> {
         self.stamp += 1;
@@ -133,7 +132,7 @@ impl HookHost<'_> {
         let heard = said.as_ref().map(|said| self.hear(said));
         let session = format!("claude-code:{}", self.voice.session);
         let beside = self.beside.get_or_insert_with(|| Beside::new(&self.folder, &session));
-        let error = if heard.is_some() { None } else { beside.say(self.scenario, step) };
+        let error = if heard.is_some() { None } else { beside.say(step) };
         let mut found = beside.faults(step, error.as_ref(), &ADDS);
         if let Some(heard) = heard {
             found.extend(answer_fault(step, &heard, &session));
@@ -164,7 +163,7 @@ fn play(scenario: &Scenario) -> Vec<String> {
     let folder = project("hook", scenario);
     let (session, place) = (scenario.name.clone(), folder.to_str().unwrap().to_owned());
     let voice = Voice { host: Host::ClaudeCode, session, folder: place };
-    let mut host = HookHost { voice, folder, beside: None, calls: BTreeMap::new(), scenario, stamp: 0 };
+    let mut host = HookHost { voice, folder, beside: None, calls: BTreeMap::new(), stamp: 0 };
     let mut found: Vec<String> = scenario.steps.iter().flat_map(|step| host.step(step)).collect();
     found.extend(host.beside.iter().flat_map(|beside| beside.row_faults(scenario)));
     found

@@ -191,7 +191,7 @@ fn play(scenario: &Scenario) -> Vec<String> {
                 }
                 None => continue,
             },
-            _ => error = beside.say(scenario, step),
+            _ => error = beside.say(step),
         }
         found.extend(beside.faults(step, error.as_ref(), &["tool.denied"]));
     }

@@ -94,9 +94,9 @@ impl Beside {
     }
 
     /// Tells an event with `flyball tell`.
-    pub(crate) fn tell(&self, scenario: &Scenario, step: &Step) -> Run {
+    pub(crate) fn tell(&self, step: &Step) -> Run {
         let session = self.session_of(step);
-        let mut event = scenario.addressed(step, &self.session);
+        let mut event = step.addressed(&self.session);
         event.as_object_mut().unwrap().remove("session");
         self.run(&["tell", "-", "--session", &session], &event.to_string())
     }
@@ -124,9 +124,9 @@ impl Beside {
     }
 
     /// Does or tells what the path itself does not carry; an error is one of the answers.
-    pub(crate) fn say(&self, scenario: &Scenario, step: &Step) -> Option<Value> {
+    pub(crate) fn say(&self, step: &Step) -> Option<Value> {
         let is_person = PEOPLE.contains(&step.kind()) || step.kind() == "user.message";
-        let run = if is_person { self.person(step) } else { self.tell(scenario, step) };
+        let run = if is_person { self.person(step) } else { self.tell(step) };
         let code =
             run.err.split_once("error[").and_then(|(_, rest)| rest.split_once(']')).map(|(code, _)| code);
         code.map(|code| json!({"error": {"code": code}}))

@@ -294,7 +294,7 @@ fn play(scenario: &Scenario) -> Vec<String> {
         match act {
             Act::Beside(step) => {
                 std::thread::sleep(Duration::from_millis(step.wait_ms));
-                let error = beside.say(scenario, step);
+                let error = beside.say(step);
                 found.extend(beside.faults(step, error.as_ref(), &[]));
             }
             Act::Ask(exchange) => {

@@ -142,23 +142,24 @@ pub(crate) struct RunCommand {
     pub(crate) exit: i32,
 }
 
-#[derive(Deserialize)]
+/// A step as it is written.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-enum WrittenStep {
+pub(crate) enum WrittenStep {
     Wait(WaitStep),
     Call(CallStep),
     Send(SendStep),
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WaitStep {
+pub(crate) struct WaitStep {
     wait_ms: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CallStep {
+pub(crate) struct CallStep {
     call: String,
     #[serde(default)]
     args: Value,
@@ -177,9 +178,9 @@ struct CallStep {
     has: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SendStep {
+pub(crate) struct SendStep {
     send: Value,
     #[serde(default = "allow")]
     want: String,
@@ -223,6 +224,14 @@ pub(crate) struct Step {
 impl Step {
     pub(crate) fn kind(&self) -> &str {
         self.event["type"].as_str().unwrap_or_default()
+    }
+
+    /// The event with its session.
+    pub(crate) fn addressed(&self, session: &str) -> Value {
+        let child = format!("{session}/child");
+        let mut event = substitute(&self.event, &[(SESSION, session), (CHILD, &child)]);
+        event["session"] = json!(if self.child { &child } else { session });
+        event
     }
 
     /// Whether the act is refused.
@@ -270,30 +279,27 @@ impl Scenario {
 
     /// The events as they are sent where the sender says session and time.
     pub(crate) fn events(&self, session: &str, timed: bool) -> Vec<Value> {
-        let mut at = EPOCH_MS;
-        let stamp = |step: &Step| {
-            at += step.wait_ms;
-            let mut event = self.addressed(step, session);
-            if timed {
-                event["at"] = json!(at);
-            }
-            event
-        };
-        self.steps.iter().map(stamp).collect()
-    }
-
-    /// The event of a step with its session.
-    pub(crate) fn addressed(&self, step: &Step, session: &str) -> Value {
-        let child = format!("{session}/child");
-        let mut event = substitute(&step.event, &[(SESSION, session), (CHILD, &child)]);
-        event["session"] = json!(if step.child { &child } else { session });
-        event
+        timed_events(&self.steps, session, timed)
     }
 
     /// Whether any event is of one of these types.
     pub(crate) fn has_any(&self, kinds: &[&str]) -> bool {
         self.steps.iter().any(|step| kinds.contains(&step.kind()))
     }
+}
+
+/// The events of steps, with their session and, if it is the sender's to say, their time.
+fn timed_events(steps: &[Step], session: &str, timed: bool) -> Vec<Value> {
+    let mut at = EPOCH_MS;
+    let stamp = |step: &Step| {
+        at += step.wait_ms;
+        let mut event = step.addressed(session);
+        if timed {
+            event["at"] = json!(at);
+        }
+        event
+    };
+    steps.iter().map(stamp).collect()
 }
 
 fn substitute(value: &Value, names: &[(&str, &str)]) -> Value {
@@ -326,6 +332,15 @@ impl Default for Reader {
 }
 
 impl Reader {
+    fn step(&mut self, step: &WrittenStep) -> Result<(), String> {
+        match step {
+            WrittenStep::Wait(step) => self.wait_ms += step.wait_ms,
+            WrittenStep::Call(step) => (1..=step.times).try_for_each(|number| self.call(step, number))?,
+            WrittenStep::Send(step) => self.put(step.send.clone(), &step.want, &step.has)?,
+        }
+        Ok(())
+    }
+
     fn put(&mut self, event: Value, want: &str, has: &Value) -> Result<(), String> {
         let child = event["session"] == CHILD;
         if !child && event.get("session").is_some() {
@@ -401,17 +416,7 @@ impl TryFrom<Written> for Scenario {
         let mut first = json!({"type": "session.started"});
         first.as_object_mut().expect("an object").extend(start);
         reader.put(first, "allow", &Value::Null)?;
-        for step in steps {
-            match step {
-                WrittenStep::Wait(step) => reader.wait_ms += step.wait_ms,
-                WrittenStep::Call(step) => {
-                    for number in 1..=step.times {
-                        reader.call(&step, number)?;
-                    }
-                }
-                WrittenStep::Send(step) => reader.put(step.send, &step.want, &step.has)?,
-            }
-        }
+        steps.iter().try_for_each(|step| reader.step(step))?;
         let run = run.map(|run| read_run(run, &reader.steps)).transpose()?;
         let broken = broken_on(&broken, &not)?;
         Ok(Scenario { name, says, policy, steps: reader.steps, run, not, broken })
@@ -462,6 +467,15 @@ fn stops(steps: &[Step]) -> BTreeSet<&str> {
         _ => None,
     });
     reasons.flatten().map(String::as_str).collect()
+}
+
+/// The events of some steps after the first one, in a session and with their times.
+pub(crate) fn events_of(first: Value, steps: &[WrittenStep], session: &str) -> Vec<Value> {
+    let mut reader = Reader::default();
+    let read = reader.put(first, "allow", &Value::Null);
+    let read = read.and_then(|()| steps.iter().try_for_each(|step| reader.step(step)));
+    read.unwrap_or_else(|error| panic!("{session}: {error}"));
+    timed_events(&reader.steps, session, true)
 }
 
 /// All scenarios, in the order of the files.

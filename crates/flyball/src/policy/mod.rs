@@ -28,6 +28,7 @@ mod paths;
 mod places;
 mod presets;
 mod resolve;
+mod retired;
 mod rule_list;
 mod rule_values;
 mod rules;
@@ -59,6 +60,7 @@ pub use parse::{Format, MAX_DEPTH, MAX_ENTRIES, MAX_TEXT_BYTES, MAX_VALUES, pars
 pub use places::{Place, Places};
 pub use presets::Preset;
 pub use resolve::{Resolved, Written, resolve};
+pub(crate) use retired::forget_without_effect;
 pub use rules::{Counters, Facts, MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, Rule, RuleError};
 pub use targets::{Email, Target, Webhook, WebhookFormat};
 pub use tighten::Ignored;
@@ -179,6 +181,8 @@ pub struct ToolPolicy {
     pub effect: Option<Effect>,
     /// All guards, the common ones with this tool's changes.
     pub guards: Guards,
+    /// Whether the tool has changes of its own. One that only declares its effect leaves the node's values in force.
+    pub has_own_guards: bool,
 }
 
 /// What a tool does to the world.
