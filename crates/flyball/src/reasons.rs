@@ -59,6 +59,7 @@ pub const REASONS: [(&str, Ending); 39] = [
     ("confirmation_refused", Ending::External),
     ("approval_required", Ending::External),
     ("release_refused", Ending::External),
+    ("policy_waits", Ending::External),
     ("rule", Ending::External),
     ("user_stop", Ending::External),
     ("error", Ending::Error),

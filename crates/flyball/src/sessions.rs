@@ -9,8 +9,8 @@ use crate::guards::{Ancestor, Family};
 use crate::lifecycle;
 use crate::limits::TREE_DEPTH;
 use crate::policy::{
-    Ignored, JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, Trust, compare, overlay,
-    resolve_under,
+    Ignored, JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, Trust, compare,
+    forget_without_effect, overlay, resolve_under,
 };
 use crate::rules_version::RulesVersion;
 use crate::state::State;
@@ -167,7 +167,8 @@ impl PolicySource {
             let above = layer.get("above").and_then(Value::as_u64) == Some(1);
             let origin =
                 if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
-            let tree = layer.get("tree").cloned().unwrap_or_default();
+            let mut tree = layer.get("tree").cloned().unwrap_or_default();
+            forget_without_effect(&mut tree);
             match layer.get("tightens").and_then(Value::as_str) {
                 None => Layer::from_value(origin, tree),
                 Some("change") => change_layer(tree),
@@ -204,10 +205,13 @@ impl PolicySource {
     /// If it cannot be used.
     pub fn with(&self, inline: &Value) -> Result<Resolved, PolicyErrors> {
         let mut layers = self.layers.clone();
-        let tree = match inline {
+        let mut tree = match inline {
             Value::String(preset) => json!({ "preset": preset }),
             other => other.clone(),
         };
+        if self.rules_version == RulesVersion::V1 {
+            forget_without_effect(&mut tree);
+        }
         let above = |layer: &Layer| outranks_sessions(layer) || is_change(layer);
         let at = layers.iter().position(above).unwrap_or(layers.len());
         layers.insert(at, Layer::from_value(Origin::Inline, tree));

@@ -190,7 +190,8 @@ fn refused(call: &Call, outcome: &Outcome<'_>, told: String) -> Reply {
 /// Everything stops: the model is told so, and the person is told how to release it.
 fn halt(call: &Call, outcome: &Outcome<'_>, strictest: Option<&Decision>) -> Reply {
     let trip = strictest.and_then(|decision| decision.trips.iter().find(|trip| trip.halt_reason.is_some()));
-    let above = trip.and_then(|trip| trip.scope.get("session"));
+    // A halt above this session names that session; a budget of this one has its own name there.
+    let above = trip.filter(|trip| trip.budget.is_none()).and_then(|trip| trip.scope.get("session"));
     let session = typed(above.unwrap_or(&call.session));
     // Only a release that names it lifts a person's stop.
     let stop = if trip.is_some_and(|trip| trip.guard == "human") { " --guard human" } else { "" };

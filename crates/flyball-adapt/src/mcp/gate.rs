@@ -142,10 +142,10 @@ impl Gate {
         }
     }
 
-    /// Whether the session was halted or stopped since the call was allowed.
-    fn is_halted(&self) -> bool {
+    /// Whether the session waits for a release since the call was allowed.
+    fn is_held(&self) -> bool {
         let session = self.shared.setting.recorder.session(&self.session);
-        session.ok().flatten().is_none_or(|(state, _)| state.is_halted())
+        session.ok().flatten().is_none_or(|(state, _)| state.is_held())
     }
 
     /// A call that is wanted.
@@ -155,8 +155,8 @@ impl Gate {
             let mut paused = self.shared.paused();
             let at = paused.iter().position(|(session, open)| *session == self.session && open.what == what);
             if let Some(at) = at {
-                if self.is_halted() {
-                    let text = "The session is halted until a person releases it. The tool does not go on.";
+                if self.is_held() {
+                    let text = "The session waits until a person releases it. The tool does not go on.";
                     return vec![Act::ToClient(refusal(id, text))];
                 }
                 let (_, open) = paused.remove(at);
@@ -243,7 +243,8 @@ impl Gate {
         match self.submit(event) {
             Err(trouble) => self.undecided(id, line, &trouble, self.passes_undecided(&call.name)),
             Ok(decision) if decision.lacks_approval() => vec![self.unapproved(id, call, line, &decision)],
-            Ok(decision) if decision.decision >= Verdict::Block => vec![refused(id, &decision)],
+            Ok(decision) if decision.decision >= Verdict::Block => vec![self.refused(id, &decision)],
+            Ok(decision) if decision.state == Status::Blocked => vec![self.held(id, &name)],
             Ok(decision) => {
                 let note = (decision.decision == Verdict::Warn).then(|| decision.feedback.clone()).flatten();
                 let note = note.map(|text| format!("[flyball] Note of the loop guard: {text}"));
@@ -254,6 +255,43 @@ impl Gate {
                 vec![Act::ToServer(line.to_owned())]
             }
         }
+    }
+
+    /// The answer to a call that the guards refuse.
+    fn refused(&self, id: &str, decision: &Decision) -> Act {
+        let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
+        let text = decision.feedback.clone().unwrap_or(why);
+        let stop = decision.trips.iter().any(|trip| trip.guard == "human");
+        let text = match decision.decision {
+            Verdict::Halt => format!(
+                "[flyball] {text} The session is halted; a person can let it go on with: {}",
+                self.release_command(stop)
+            ),
+            _ => format!("[flyball] {text}"),
+        };
+        Act::ToClient(refusal(id, &text))
+    }
+
+    /// The answer to a call of a session that waits for a release. The governor has judged the call by itself; that it
+    /// does not run all the same is recorded as a refusal, so that its end is not waited for.
+    fn held(&self, id: &str, call: &str) -> Act {
+        let event =
+            json!({"type": "tool.denied", "id": format!("mcp-{call}-held"), "call": call, "by": "guard"});
+        if let Err(trouble) = self.submit(event) {
+            self.complain(&trouble);
+        }
+        let text = format!(
+            "[flyball] The session waits until a person releases it. Stop here. A person can release it with: {}",
+            self.release_command(false)
+        );
+        Act::ToClient(refusal(id, &text))
+    }
+
+    /// The command that lets the session continue.
+    fn release_command(&self, lifts_stop: bool) -> String {
+        let stop = if lifts_stop { " --guard human" } else { "" };
+        let store = &self.shared.setting.store_flag;
+        format!("flyball release {}{stop} --why 'REASON'{store}", quoted(&self.session))
     }
 
     /// Whether a call may run although nothing could be decided. The server chooses the names and hints of its tools, so
@@ -352,21 +390,6 @@ impl Gate {
 fn identity(call: &ToolCall) -> Fingerprint {
     let args = flyball::canonical_json(&call.arguments);
     Fingerprint::of_text(&call.name).with(Fingerprint::of_text(&args))
-}
-
-/// The answer to a call that the guards refuse.
-fn refused(id: &str, decision: &Decision) -> Act {
-    let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
-    let text = decision.feedback.clone().unwrap_or(why);
-    let stop = if decision.trips.iter().any(|trip| trip.guard == "human") { " --guard human" } else { "" };
-    let text = match decision.decision {
-        Verdict::Halt => format!(
-            "[flyball] {text} The session is halted; a person can let it go on with: flyball release {}{stop} --why 'REASON'",
-            quoted(&decision.session)
-        ),
-        _ => format!("[flyball] {text}"),
-    };
-    Act::ToClient(refusal(id, &text))
 }
 
 /// Arguments for a question: short, and on one line.

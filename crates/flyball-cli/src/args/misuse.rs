@@ -120,10 +120,10 @@ mod tests {
         let mut found = Vec::new();
         flags(&Arguments::command(), "", &mut found);
         found.sort();
-        let listed: Vec<&str> = include_str!("../../tests/cli/flags.txt").lines().collect();
+        let listed: Vec<&str> = include_str!("../../tests/wired/flags.txt").lines().collect();
         assert_eq!(
             found, listed,
-            "tests/cli/flags.txt lists every flag; tests/cli/flags.rs proves its effect"
+            "tests/wired/flags.txt lists every flag; tests/wired/flags.rs proves its effect"
         );
     }
 }

@@ -97,11 +97,12 @@ fn perform_requested(
     let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
     let output = perform(turn, call, tool, args, before)?;
     let large = !output.log.is_empty();
+    let (said, error) = told_apart(&output);
     let kind = Kind::ToolFinished {
         call: Some(call.to_owned()),
         ok: Some(output.ok),
-        output: json!(output.text),
-        error: output.error.as_ref().map_or(Value::Null, |error| json!(error)),
+        output: said,
+        error,
         duration_ms: Some(output.duration_ms),
         tool: None,
         args: Value::Null,
@@ -119,6 +120,19 @@ fn perform_requested(
     let text =
         [words(&output), words(&error)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
     Ok(Called::Ran { ok: ok.unwrap_or(false), text: text.join("\n") })
+}
+
+/// The output and the error of a call. A program that failed says why in what it printed; its exit status alone is the same
+/// for every failure, and guards compare errors.
+fn told_apart(output: &Output) -> (Value, Value) {
+    let Some(error) = &output.error else { return (json!(output.text), Value::Null) };
+    if output.code != Some("exit_code") {
+        return (json!(output.text), json!(error));
+    }
+    let status = error.split(';').next().unwrap_or(error).trim_start_matches("the ");
+    let printed = output.text.trim_end();
+    let error = if printed.is_empty() { status.to_owned() } else { format!("{printed}\n{status}") };
+    (Value::Null, json!(error))
 }
 
 /// The call itself, unless it lies in the past.

@@ -410,7 +410,7 @@ pub(crate) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
 }
 
 /// The names of all types, in the order of the contract.
-pub(crate) fn type_names() -> impl Iterator<Item = &'static str> {
+pub fn type_names() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, _)| *name)
 }
 

@@ -11,6 +11,7 @@ use crate::event::{Kind, Origin, Usage};
 use crate::fingerprint::Fingerprint;
 use crate::limits::NODES;
 use crate::policy::Mode;
+use crate::rules_version::RulesVersion;
 use crate::window::{Keyed, keep};
 use serde::{Deserialize, Serialize};
 
@@ -190,9 +191,12 @@ impl Budget {
                 }
             }
             Kind::ToolRequested { .. } => {
+                let line = Line::count("session", "iterations", "max_iterations");
                 if cx.facts.new_answer {
-                    let line = Line::count("session", "iterations", "max_iterations");
                     look(line.uses(self.iterations, budgets.session.iterations));
+                } else if cx.rules > RulesVersion::V1 {
+                    // The answer that this call belongs to has begun, with a message or another call, and is counted.
+                    look(line.uses(self.iterations.saturating_sub(1), budgets.session.iterations));
                 }
                 let calls = |scope| Line::count(scope, "tool_calls", "max_steps");
                 look(calls("session").uses(self.calls, budgets.session.tool_calls));

@@ -44,7 +44,7 @@ pub struct SessionBudget {
     pub wall_ms: Limit,
     /// Turns.
     pub turns: Limit,
-    /// Iterations of all loops together.
+    /// Answers of the model.
     pub iterations: Limit,
     /// Tokens in and out.
     pub tokens: Limit,

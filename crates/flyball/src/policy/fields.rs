@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use super::error::Code;
-use super::guards::Limit;
+use super::guards::{Guards, Limit};
 use super::tighten::Findings;
 use super::units;
 use super::values::{Problem, Stricter, Word, flag, kind, number, unknown_help, word_of};
@@ -74,6 +74,31 @@ pub(super) fn walk(
     section.fields(&mut fields);
     fields.report_unknown();
     Value::Object(fields.out)
+}
+
+/// What to say of a guard, or a part of one, that does not look at single nodes, edges or tools.
+fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
+    let whose = match path.first()?.as_str() {
+        "nodes" => "a node",
+        "edges" => "an edge",
+        "tools" => "a tool",
+        _ => return None,
+    };
+    let guard = path.get(2).map_or(key, String::as_str);
+    let written = match path {
+        [_, _] => format!("guard '{key}'"),
+        [_, _, guard] => format!("'{key}' of guard '{guard}'"),
+        _ => return None,
+    };
+    let is_part = match guard {
+        _ if path.len() == 2 => true,
+        "cycle" => ["calls", "transitions", "outputs", "blocks"].contains(&key),
+        "confirmation" => true,
+        _ => false,
+    };
+    (Guards::NAMES.contains(&guard) && is_part).then(|| {
+        (format!("{written} does not look at {whose} by itself"), "write it under guards, for everything")
+    })
 }
 
 fn section_help(path: &[String]) -> String {
@@ -523,8 +548,14 @@ impl Fields<'_> {
             let guards = self.path.len() == 1 && self.path.first().is_some_and(|p| p == "guards");
             let (code, thing) =
                 if guards { (Code::UnknownGuard, "guard") } else { (Code::UnknownKey, "key") };
-            let help = unknown_help(key, &self.known, thing);
             let mut path = self.path.clone();
+            if let Some((what, help)) = misplaced(&path, key) {
+                path.push(key.clone());
+                let problem = Problem { code, path, as_written: false, what, help: help.to_owned() };
+                self.found.problems.push(problem);
+                continue;
+            }
+            let help = unknown_help(key, &self.known, thing);
             let what = match path.join(".") {
                 around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
                 around => format!("unknown {thing} '{key}' in {around}"),

@@ -14,8 +14,8 @@ use super::{EdgePolicy, Effect, Labels, Mode, NodePolicy, Releases, ToolPolicy};
 
 /// Observations in a row, the first included: one alone is never a repeat.
 const IN_A_ROW: std::ops::RangeInclusive<u64> = 2..=1_000_000;
-/// Events a guard keeps to look back at.
-const WINDOW: std::ops::RangeInclusive<u64> = 2..=1_000;
+/// Calls a guard looks back at: as many as it keeps.
+const WINDOW: std::ops::RangeInclusive<u64> = 2..=64;
 /// The longest block a cycle detector looks for.
 const PERIOD: std::ops::RangeInclusive<u64> = 1..=crate::limits::PERIOD as u64;
 /// Passes of a block that make a cycle.
@@ -191,7 +191,8 @@ impl Section for Stall {
 impl Section for Oscillation {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
-        f.limit("repeats", &mut self.repeats, PASSES, Stricter::Less);
+        // As many passes as it keeps states of.
+        f.limit("repeats", &mut self.repeats, 2..=4, Stricter::Less);
     }
 }
 
@@ -279,7 +280,7 @@ impl Section for Denial {
     fn fields(&mut self, f: &mut Fields<'_>) {
         f.word("mode", &mut self.mode);
         f.limit("consecutive", &mut self.consecutive, COUNT, Stricter::Less);
-        f.count("of", &mut self.of, 1..=1_000, Stricter::Unknown);
+        f.count("of", &mut self.of, 1..=*WINDOW.end(), Stricter::Unknown);
         f.limit("total", &mut self.total, COUNT, Stricter::Less);
     }
 }
@@ -301,27 +302,88 @@ impl Section for LargeResponse {
     }
 }
 
+/// The parts of the cycle guard that look at one node, edge or tool.
+struct CycleParts<'a> {
+    cycle: &'a mut Cycle,
+    calls: bool,
+    transitions: bool,
+    outputs: bool,
+}
+
+impl Section for CycleParts<'_> {
+    fn fields(&mut self, f: &mut Fields<'_>) {
+        f.word("mode", &mut self.cycle.mode);
+        if self.calls {
+            f.section("calls", &mut self.cycle.calls);
+            f.limit("blocks", &mut self.cycle.blocks, COUNT, Stricter::Less);
+        }
+        if self.transitions {
+            f.section("transitions", &mut self.cycle.transitions);
+        }
+        if self.outputs {
+            f.section("outputs", &mut self.cycle.outputs);
+        }
+    }
+}
+
+/// The mode of a guard alone.
+struct ModeAlone<'a>(&'a mut super::Mode);
+
+impl Section for ModeAlone<'_> {
+    fn fields(&mut self, f: &mut Fields<'_>) {
+        f.word("mode", self.0);
+    }
+}
+
+/// The guards that look at what one node does. Transitions belong to edges.
 impl Section for NodePolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
         self.budget.fields(f);
         f.flag("allow_cycles", &mut self.allow_cycles, Stricter::Less);
         f.names("allowed_destinations", &mut self.allowed_destinations);
-        self.guards.fields(f);
+        let guards = &mut self.guards;
+        f.section("repetition", &mut guards.repetition);
+        let cycle = &mut guards.cycle;
+        f.section("cycle", &mut CycleParts { cycle, calls: true, transitions: false, outputs: true });
+        f.section("recurrence", &mut guards.recurrence);
+        f.section("visits", &mut guards.visits);
+        f.section("stall", &mut guards.stall);
+        f.section("oscillation", &mut guards.oscillation);
+        f.section("error_streak", &mut guards.error_streak);
+        f.section("validation", &mut guards.validation);
+        f.section("retry", &mut guards.retry);
+        f.section("gate", &mut guards.gate);
+        f.section("confirmation", &mut guards.confirmation);
+        f.section("question", &mut guards.question);
+        f.section("denial", &mut guards.denial);
+        f.section("monologue", &mut guards.monologue);
     }
 }
 
+/// The guards that look at one edge.
 impl Section for EdgePolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
-        self.guards.fields(f);
+        let cycle = &mut self.guards.cycle;
+        f.section("cycle", &mut CycleParts { cycle, calls: false, transitions: true, outputs: false });
+        f.section("workflow", &mut self.guards.workflow);
+        f.section("transitions", &mut self.guards.transitions);
     }
 }
 
+/// The guards that look at calls of one tool.
 impl Section for ToolPolicy {
     fn fields(&mut self, f: &mut Fields<'_>) {
         // A call of a destructive tool needs an approval, so declaring one tightens, where approvals are required at all.
         let approvals = matches!(self.guards.confirmation.mode, Mode::Staged | Mode::Block | Mode::Halt);
         f.optional_word("effect", &mut self.effect, approvals.then_some(Effect::Destructive));
-        self.guards.fields(f);
+        let guards = &mut self.guards;
+        f.section("repetition", &mut guards.repetition);
+        let cycle = &mut guards.cycle;
+        f.section("cycle", &mut CycleParts { cycle, calls: true, transitions: false, outputs: false });
+        f.section("recurrence", &mut guards.recurrence);
+        f.section("error_streak", &mut guards.error_streak);
+        f.section("confirmation", &mut ModeAlone(&mut guards.confirmation.mode));
+        f.section("denial", &mut guards.denial);
     }
 }
 

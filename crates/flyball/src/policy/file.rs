@@ -225,7 +225,7 @@ pub(super) struct SessionFile {
     pub(super) wall: Option<DurationValue>,
     /// Turns. Default: off.
     pub(super) turns: Option<LimitValue>,
-    /// Iterations of all loops together. Default: off.
+    /// Answers of the model; the calls of the next one are refused. Default: off.
     pub(super) iterations: Option<LimitValue>,
     /// Tokens in and out. Default: off.
     pub(super) tokens: Option<LimitValue>,
@@ -280,7 +280,7 @@ pub(super) struct MessageFile {
     pub(super) tool_calls: Option<LimitValue>,
 }
 
-/// Values of one node.
+/// Values of one node. Transitions have theirs at the edge.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct NodeFile {
@@ -292,20 +292,19 @@ pub(super) struct NodeFile {
     pub(super) allowed_destinations: Option<Vec<String>>,
     /// Turns of this node.
     pub(super) turns: Option<LimitValue>,
+    /// Whether `turns` also holds inside loops that the workflow declares. Default: true if somebody wrote the limit,
+    /// else false.
+    pub(super) holds_in_loops: Option<bool>,
     /// Active time of this node.
     pub(super) runtime: Option<DurationValue>,
     /// The same call again and again.
     pub(super) repetition: Option<GuardSetting<super::file_guards::RepetitionFile>>,
-    /// A block of calls, transitions or outputs that repeats.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
+    /// A block of calls or outputs that repeats.
+    pub(super) cycle: Option<GuardSetting<super::file_guards::NodeCycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
-    /// Transitions that the declared workflow does not have.
-    pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
-    /// Entries into one node.
+    /// Entries into this node.
     pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
-    /// Uses of one edge.
-    pub(super) transitions: Option<GuardSetting<super::file_guards::TransitionsFile>>,
     /// No progress: outputs, diffs, failing tests stay the same.
     pub(super) stall: Option<GuardSetting<super::file_guards::StallFile>>,
     /// A, B, A, B of outputs, diffs or states.
@@ -326,8 +325,6 @@ pub(super) struct NodeFile {
     pub(super) denial: Option<GuardSetting<super::file_guards::DenialFile>>,
     /// The same message, or chanting inside one message.
     pub(super) monologue: Option<GuardSetting<super::file_guards::MonologueFile>>,
-    /// Outputs too large for the context.
-    pub(super) large_response: Option<GuardSetting<super::file_guards::LargeResponseFile>>,
 }
 
 /// Values of one edge.
@@ -336,40 +333,12 @@ pub(super) struct NodeFile {
 pub(super) struct EdgeFile {
     /// Uses of this edge: `transitions.limit`; at least 1, or off.
     pub(super) max_transitions: Option<LimitValue>,
-    /// The same call again and again.
-    pub(super) repetition: Option<GuardSetting<super::file_guards::RepetitionFile>>,
-    /// A block of calls, transitions or outputs that repeats.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
-    /// The same call with the same result, without a fixed period.
-    pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
+    /// A block of transitions that repeats, as this edge would close it.
+    pub(super) cycle: Option<GuardSetting<super::file_guards::EdgeCycleFile>>,
     /// Transitions that the declared workflow does not have.
     pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
-    /// Entries into one node.
-    pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
-    /// Uses of one edge.
+    /// Uses of this edge.
     pub(super) transitions: Option<GuardSetting<super::file_guards::TransitionsFile>>,
-    /// No progress: outputs, diffs, failing tests stay the same.
-    pub(super) stall: Option<GuardSetting<super::file_guards::StallFile>>,
-    /// A, B, A, B of outputs, diffs or states.
-    pub(super) oscillation: Option<GuardSetting<super::file_guards::OscillationFile>>,
-    /// The same error, or any error, again and again.
-    pub(super) error_streak: Option<GuardSetting<super::file_guards::ErrorStreakFile>>,
-    /// Answers of the model that cannot be read.
-    pub(super) validation: Option<GuardSetting<super::file_guards::ValidationFile>>,
-    /// Attempts of one operation, with backoff and a breaker.
-    pub(super) retry: Option<GuardSetting<super::file_guards::RetryFile>>,
-    /// Completion checks: tests, lint, build, checklist.
-    pub(super) gate: Option<GuardSetting<super::file_guards::GateFile>>,
-    /// A person's answer to a plan.
-    pub(super) confirmation: Option<GuardSetting<super::file_guards::ConfirmationFile>>,
-    /// The same question to a person.
-    pub(super) question: Option<GuardSetting<super::file_guards::QuestionFile>>,
-    /// A refused act asked again.
-    pub(super) denial: Option<GuardSetting<super::file_guards::DenialFile>>,
-    /// The same message, or chanting inside one message.
-    pub(super) monologue: Option<GuardSetting<super::file_guards::MonologueFile>>,
-    /// Outputs too large for the context.
-    pub(super) large_response: Option<GuardSetting<super::file_guards::LargeResponseFile>>,
 }
 
 /// Values of one tool.
@@ -380,38 +349,16 @@ pub(super) struct ToolFile {
     pub(super) effect: Option<EffectWord>,
     /// The same call again and again.
     pub(super) repetition: Option<GuardSetting<super::file_guards::RepetitionFile>>,
-    /// A block of calls, transitions or outputs that repeats.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::CycleFile>>,
+    /// A block of calls that repeats.
+    pub(super) cycle: Option<GuardSetting<super::file_guards::ToolCycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
-    /// Transitions that the declared workflow does not have.
-    pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
-    /// Entries into one node.
-    pub(super) visits: Option<GuardSetting<super::file_guards::VisitsFile>>,
-    /// Uses of one edge.
-    pub(super) transitions: Option<GuardSetting<super::file_guards::TransitionsFile>>,
-    /// No progress: outputs, diffs, failing tests stay the same.
-    pub(super) stall: Option<GuardSetting<super::file_guards::StallFile>>,
-    /// A, B, A, B of outputs, diffs or states.
-    pub(super) oscillation: Option<GuardSetting<super::file_guards::OscillationFile>>,
     /// The same error, or any error, again and again.
     pub(super) error_streak: Option<GuardSetting<super::file_guards::ErrorStreakFile>>,
-    /// Answers of the model that cannot be read.
-    pub(super) validation: Option<GuardSetting<super::file_guards::ValidationFile>>,
-    /// Attempts of one operation, with backoff and a breaker.
-    pub(super) retry: Option<GuardSetting<super::file_guards::RetryFile>>,
-    /// Completion checks: tests, lint, build, checklist.
-    pub(super) gate: Option<GuardSetting<super::file_guards::GateFile>>,
-    /// A person's answer to a plan.
-    pub(super) confirmation: Option<GuardSetting<super::file_guards::ConfirmationFile>>,
-    /// The same question to a person.
-    pub(super) question: Option<GuardSetting<super::file_guards::QuestionFile>>,
+    /// A step of a plan that was not approved.
+    pub(super) confirmation: Option<GuardSetting<super::file_guards::ModeFile>>,
     /// A refused act asked again.
     pub(super) denial: Option<GuardSetting<super::file_guards::DenialFile>>,
-    /// The same message, or chanting inside one message.
-    pub(super) monologue: Option<GuardSetting<super::file_guards::MonologueFile>>,
-    /// Outputs too large for the context.
-    pub(super) large_response: Option<GuardSetting<super::file_guards::LargeResponseFile>>,
 }
 
 /// How much a person's release gives.

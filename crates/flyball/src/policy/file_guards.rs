@@ -113,6 +113,50 @@ pub(super) struct CycleFile {
     pub(super) blocks: Option<LimitValue>,
 }
 
+/// Blocks of calls and outputs that repeat, for one node.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct NodeCycleFile {
+    /// What a trip leads to. Default: `staged`.
+    pub(super) mode: Option<ModeWord>,
+    /// Cycles of (call, result) pairs.
+    pub(super) calls: Option<DetectorSetting<PeriodsFile>>,
+    /// Cycles of outputs.
+    pub(super) outputs: Option<DetectorSetting<PeriodsFile>>,
+    /// The block with this number is a halt. Default: 3.
+    pub(super) blocks: Option<LimitValue>,
+}
+
+/// Blocks of transitions that repeat, for one edge.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct EdgeCycleFile {
+    /// What a trip leads to. Default: `staged`.
+    pub(super) mode: Option<ModeWord>,
+    /// Cycles of transitions between nodes.
+    pub(super) transitions: Option<DetectorSetting<TransitionCyclesFile>>,
+}
+
+/// Blocks of calls that repeat, for one tool.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ToolCycleFile {
+    /// What a trip leads to. Default: `staged`.
+    pub(super) mode: Option<ModeWord>,
+    /// Cycles of (call, result) pairs.
+    pub(super) calls: Option<DetectorSetting<PeriodsFile>>,
+    /// The block with this number is a halt. Default: 3.
+    pub(super) blocks: Option<LimitValue>,
+}
+
+/// The mode of a guard alone.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ModeFile {
+    /// What a trip leads to. Default: `staged`.
+    pub(super) mode: Option<ModeWord>,
+}
+
 /// A detector: its keys, or off.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
@@ -184,7 +228,7 @@ pub(super) struct RecurrenceFile {
     pub(super) mode: Option<ModeWord>,
     /// The same (call, result) inside the window. Default: 6.
     pub(super) limit: Option<LimitValue>,
-    /// Calls looked back at, 2 to 1000. Default: 12.
+    /// Calls looked back at, 2 to 64. Default: 12.
     pub(super) window: Option<u64>,
     /// Calls in a row that bring nothing new. Default: 7.
     pub(super) stale: Option<LimitValue>,
@@ -246,7 +290,7 @@ pub(super) struct StallFile {
 pub(super) struct OscillationFile {
     /// What a trip leads to. Default: `staged`.
     pub(super) mode: Option<ModeWord>,
-    /// Passes of the pair that make an oscillation. Default: 2.
+    /// Passes of the pair that make an oscillation, 2 to 4. Default: 2.
     pub(super) repeats: Option<LimitValue>,
 }
 
@@ -262,7 +306,7 @@ pub(super) struct ErrorStreakFile {
     pub(super) warn_at: Option<LimitValue>,
     /// Failures of any kind in a row. Default: 5.
     pub(super) any: Option<LimitValue>,
-    /// Calls over which the failure rate is taken, 2 to 1000. Default: 20.
+    /// Calls over which the failure rate is taken, 2 to 64. Default: 20.
     pub(super) window: Option<u64>,
     /// Failures in percent of the window. Default: 80.
     pub(super) rate_percent: Option<LimitValue>,
@@ -452,7 +496,7 @@ pub(super) struct DenialFile {
     pub(super) mode: Option<ModeWord>,
     /// The same refused act in a row. Default: 3.
     pub(super) consecutive: Option<LimitValue>,
-    /// Requests over which `total` is counted. Default: 50.
+    /// Requests over which `total` is counted, 1 to 64. Default: 50.
     pub(super) of: Option<u64>,
     /// Refusals among the last `of` requests. Default: 10.
     pub(super) total: Option<LimitValue>,

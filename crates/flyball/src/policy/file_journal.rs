@@ -156,6 +156,9 @@ pub(super) enum EffectName {
     /// Somebody is to be told.
     #[schemars(rename = "notify")]
     Notify,
+    /// How a person's message was understood.
+    #[schemars(rename = "person.message")]
+    PersonMessage,
     /// All effects.
     #[schemars(rename = "*")]
     All,

@@ -81,7 +81,7 @@ pub struct Delivery {
 
 impl Delivery {
     /// The names of all effects, in the order the documentation lists them.
-    pub const EFFECTS: [&'static str; 10] = [
+    pub const EFFECTS: [&'static str; 11] = [
         "loop.halted",
         "say",
         "plan.approved",
@@ -92,6 +92,7 @@ impl Delivery {
         "label.added",
         "label.removed",
         "notify",
+        "person.message",
     ];
 
     /// Whether an effect of this name goes here.

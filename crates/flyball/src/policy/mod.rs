@@ -29,6 +29,7 @@ mod paths;
 mod places;
 mod presets;
 mod resolve;
+mod retired;
 mod rule_check;
 mod rule_list;
 mod rule_values;
@@ -64,6 +65,7 @@ pub use places::{Place, Places};
 pub use presets::Preset;
 pub(crate) use resolve::resolve_under;
 pub use resolve::{EffectiveValue, Resolved, Written, resolve};
+pub(crate) use retired::forget_without_effect;
 pub use rule_check::RuleNames;
 pub use rules::{Counters, Facts, MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, Rule, RuleError};
 pub use targets::{Email, Target, Webhook, WebhookFormat};
@@ -208,6 +210,8 @@ pub struct ToolPolicy {
     pub effect: Option<Effect>,
     /// All guards, the common ones with this tool's changes.
     pub guards: Guards,
+    /// Whether the tool has changes of its own. One that only declares its effect leaves the node's values in force.
+    pub has_own_guards: bool,
 }
 
 /// What a tool does to the world.

@@ -234,8 +234,11 @@ impl Section for Policy {
                 tos.insert(to.to_owned(), edge);
             }
         }
-        let tool = ToolPolicy { effect: None, guards: self.guards.clone() };
+        let tool = ToolPolicy { effect: None, guards: self.guards.clone(), has_own_guards: false };
         f.sections("tools", &tool, &mut self.tools);
+        for tool in self.tools.values_mut() {
+            tool.has_own_guards = tool.guards != self.guards;
+        }
         f.word("on_stall", &mut self.on_stall);
         f.section("releases", &mut self.releases);
         f.section("labels", &mut self.labels);

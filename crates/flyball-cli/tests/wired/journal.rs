@@ -1,0 +1,284 @@
+//! Policy keys that no decision depends on: what is stored, who gets an effect, what happens when Flyball itself fails, and
+//! what becomes of large outputs. They are shown by what is in the store, what receivers get and what a host hears.
+
+use crate::difference::{Difference, settle};
+use crate::kit::{Run, flyball, folder, state};
+use crate::receivers::{http, smtp};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The keys that are shown here.
+pub(crate) const KEYS: [&str; 26] = [
+    "$schema",
+    "guards.large_response",
+    "guards.large_response.mode",
+    "guards.large_response.preview",
+    "guards.large_response.threshold",
+    "journal.deliver",
+    "journal.deliver[].attempts",
+    "journal.deliver[].command",
+    "journal.deliver[].effects",
+    "journal.deliver[].email.from",
+    "journal.deliver[].email.password_env",
+    "journal.deliver[].email.relay",
+    "journal.deliver[].email.to",
+    "journal.deliver[].email.user",
+    "journal.deliver[].format",
+    "journal.deliver[].page",
+    "journal.deliver[].secret_env",
+    "journal.deliver[].timeout",
+    "journal.deliver[].webhook",
+    "journal.patterns",
+    "journal.payload",
+    "journal.preview",
+    "journal.redact",
+    "journal.retention",
+    "on_error",
+    "resilience.large_response_threshold",
+];
+
+/// A project whose user has a policy. What is in a project is not trusted; what is in the user's own folder is.
+struct Project {
+    folder: PathBuf,
+    config: String,
+}
+
+impl Project {
+    fn new(name: &str, policy: &Value) -> Self {
+        let folder = folder(&format!("wired-journal-{name}"));
+        let mut config = folder.as_os_str().to_owned();
+        config.push(".config");
+        let config = PathBuf::from(config);
+        std::fs::create_dir_all(config.join("flyball")).unwrap();
+        std::fs::write(config.join("flyball/flyball.json"), policy.to_string()).unwrap();
+        Project { folder, config: config.to_str().unwrap().to_owned() }
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Run {
+        let path = std::env::var("PATH").unwrap();
+        let state = state(&self.folder);
+        let env = [
+            ("PATH", path.as_str()),
+            ("XDG_CONFIG_HOME", &self.config),
+            ("XDG_STATE_HOME", state.to_str().unwrap()),
+            ("WIRED_SECRET", "whsec-1"),
+            ("WIRED_PASSWORD", "letmein"),
+        ];
+        flyball(&self.folder, args, input.as_bytes(), &env)
+    }
+
+    /// Records events; gives the rows that are stored then.
+    fn observe(&self, events: &[Value]) -> String {
+        let input: Vec<String> = events.iter().map(Value::to_string).collect();
+        let run = self.run(&["observe", "--store", "sqlite:events.db"], &input.join("\n"));
+        assert_eq!(run.err, "", "{}", run.out);
+        rows(&self.folder.join("events.db"))
+    }
+}
+
+/// All events and the outbox of a store, as text.
+fn rows(store: &Path) -> String {
+    let sql = rusqlite::Connection::open(store).unwrap();
+    let mut text = String::new();
+    for query in [
+        "SELECT text FROM flyball_events ORDER BY pos",
+        "SELECT effect || ' ' || state || ' ' || attempts || ' ' || coalesce(error, '') FROM flyball_outbox",
+    ] {
+        let mut statement = sql.prepare(query).unwrap();
+        let found = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        found.for_each(|row| text.push_str(&format!("{}\n", row.unwrap())));
+    }
+    text
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "assistant.message", "session": "s1", "text": text})
+}
+
+/// A session that is stopped by a person: one `loop.halted`.
+fn halt() -> Vec<Value> {
+    vec![json!({"type": "human.stopped", "session": "s1", "by": "anna", "why": "enough"})]
+}
+
+/// What is stored with a policy and without one of its keys.
+fn stored(key: &str, with: Value, without: Value, events: &[Value], difference: Difference) -> Option<String> {
+    let text = |name: &str, journal: Value| {
+        Project::new(&format!("{}-{name}", key.replace(['.', '[', ']'], "")), &json!({"journal": journal})).observe(events)
+    };
+    difference.fault(&text("with", with), &text("without", without)).map(|fault| format!("{key}: {fault}"))
+}
+
+#[test]
+fn keys_of_the_journal_change_what_is_stored() {
+    let long = [said(&"x".repeat(2_000))];
+    let secret = [said("the token is ghp_0123456789abcdefghijABCDEFGHIJ012345 and corp-1234")];
+    let hides = |text: &str| Difference::hides(text);
+    settle(
+        [
+            stored("journal.payload", json!({"payload": 512}), json!({}), &long, hides(&"x".repeat(1_500))),
+            stored(
+                "journal.preview",
+                json!({"payload": 512, "preview": 10}),
+                json!({"payload": 512}),
+                &long,
+                hides(&"x".repeat(500)),
+            ),
+            stored("journal.redact", json!({"redact": false}), json!({}), &secret, Difference::shows("ghp_0123456789")),
+            stored("journal.patterns", json!({"patterns": ["corp-[0-9]{4}"]}), json!({}), &secret, hides("corp-1234")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    );
+}
+
+#[test]
+fn the_retention_says_what_is_pruned() {
+    let pruned = |name: &str, journal: Value| {
+        let project = Project::new(name, &json!({"journal": journal}));
+        project.observe(&[json!({"type": "session.started", "session": "s1"}), json!({"type": "session.ended", "session": "s1"})]);
+        std::thread::sleep(Duration::from_millis(20));
+        project.run(&["prune", "--dry-run", "--store", "sqlite:events.db"], "").out
+    };
+    let (with, without) = (pruned("retention", json!({"retention": "1ms"})), pruned("no-retention", json!({})));
+    settle(Difference::shows(": 1 session that had ended").fault(&with, &without).into_iter().collect());
+}
+
+/// Who gets a halt: a file that a command writes, posts, letters, and what the outbox says.
+fn delivered(name: &str, delivery: Value) -> String {
+    let (hook, posts) = http(&[]);
+    let (broken, _refused) = http(&[500; 100]);
+    let (relay, letters) = smtp();
+    let (other, others) = smtp();
+    let text = delivery.to_string();
+    let places = [("$hook", &hook), ("$broken", &broken), ("$relay", &relay), ("$other", &other)];
+    let text = places.iter().fold(text, |text, (name, place)| text.replace(name, place));
+    let list: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let project = Project::new(name, &json!({"journal": {"deliver": list}}));
+    let mut found = project.observe(&halt());
+    found.push_str(&std::fs::read_to_string(project.folder.join("told")).unwrap_or_default());
+    for post in posts.try_iter() {
+        found.push_str(&format!("{} {:?} {}\n", post.path, post.headers, post.body));
+    }
+    for (name, letters) in [("relay", letters), ("other", others)] {
+        letters.try_iter().for_each(|letter| found.push_str(&format!("{name}: {letter:?}\n")));
+    }
+    found
+}
+
+#[test]
+fn keys_of_a_delivery_change_who_gets_what() {
+    let command = |line: &str| json!(["sh", "-c", line]);
+    let told = command("cat > told; echo >> told");
+    let mail = json!({"to": ["a@example.org"], "from": "fly@example.org", "relay": "$relay"});
+    let mailed = |key: &str, value: Value| {
+        let mut mail = mail.clone();
+        mail["user"] = json!("fly");
+        mail["password_env"] = json!("WIRED_PASSWORD");
+        mail[key] = value;
+        json!([{"effects": ["loop.halted"], "email": mail}])
+    };
+    let plain = json!([{"effects": ["loop.halted"], "email": mail}]);
+    let signed = mailed("user", json!("fly"));
+    let hook = |more: Value| {
+        let mut delivery = json!({"effects": ["loop.halted"], "webhook": "$hook/in"});
+        delivery.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([delivery])
+    };
+    let halted = |more: Value| json!([{"effects": ["loop.halted"], "command": more}]);
+    let slow = |more: Value| {
+        let mut delivery = json!({"effects": ["loop.halted"], "command": command("sleep 0.3")});
+        delivery.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([delivery])
+    };
+    let failing = |more: Value| {
+        let mut delivery = json!({"effects": ["loop.halted"], "webhook": "$broken/in"});
+        delivery.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([delivery])
+    };
+    let slack = |more: Value| {
+        let mut own = json!({"format": "slack"});
+        own.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        hook(own)
+    };
+    let shows = Difference::shows;
+    let cases = [
+        ("deliver", halted(told.clone()), json!([]), shows("\"haltReason\"")),
+        ("deliver.effects", halted(told.clone()), json!([{"effects": ["notify"], "command": told}]), shows("\"haltReason\"")),
+        ("deliver.command", halted(command("echo by another > told")), halted(told), shows("by another")),
+        ("deliver.webhook", hook(json!({})), hook(json!({"webhook": "$hook/elsewhere"})), shows("/in ")),
+        ("deliver.format", slack(json!({})), hook(json!({})), shows("\"blocks\"")),
+        ("deliver.secret_env", hook(json!({"secret_env": "WIRED_SECRET"})), hook(json!({})), shows("flyball-signature")),
+        ("deliver.page", slack(json!({"page": "https://fly.example.org"})), slack(json!({})), shows("fly.example.org")),
+        ("deliver.attempts", failing(json!({"attempts": 1})), failing(json!({})), shows("loop.halted dead")),
+        ("deliver.timeout", slow(json!({"timeout": "50ms"})), slow(json!({})), Difference::hides("loop.halted done")),
+        ("deliver.email.to", mailed("to", json!(["b@example.org"])), signed.clone(), shows("b@example.org")),
+        ("deliver.email.from", mailed("from", json!("x@example.org")), signed.clone(), shows("x@example.org")),
+        ("deliver.email.relay", mailed("relay", json!("$other")), signed.clone(), shows("other: ")),
+        ("deliver.email.user", mailed("user", json!("bird")), plain.clone(), shows("AUTH PLAIN")),
+        ("deliver.email.password_env", signed, plain, shows("AUTH PLAIN")),
+    ];
+    let fault = |(key, with, without, difference): (&str, Value, Value, Difference)| {
+        let text = |name: &str, delivery: Value| delivered(&format!("{}-{name}", key.replace('.', "-")), delivery);
+        let (with, without) = (text("with", with), text("without", without));
+        difference.fault(&with, &without).map(|fault| format!("{key}: {fault}\n{with}"))
+    };
+    settle(cases.into_iter().filter_map(fault).collect());
+}
+
+#[test]
+fn on_error_says_what_a_host_hears_when_the_store_fails() {
+    let payload = json!({"session_id": "s", "cwd": "/", "hook_event_name": "PreToolUse", "tool_name": "Bash",
+        "tool_input": {"command": "touch x"}, "tool_use_id": "t1"});
+    let heard = |name: &str, policy: Value| {
+        let project = Project::new(name, &policy);
+        let store = "sqlite:missing/folder/events.db";
+        project.run(&["hook", "--store", store, "claude-code"], &payload.to_string()).out
+    };
+    let (with, without) = (heard("on-error", json!({"on_error": "allow"})), heard("no-on-error", json!({})));
+    settle(Difference::hides("\"deny\"").fault(&with, &without).into_iter().collect());
+}
+
+/// A run whose tool prints a long text; gives what is stored of it.
+fn large(name: &str, policy: &Value) -> String {
+    let project = Project::new(name, &json!({}));
+    let tool = json!({"description": "prints", "schema": {"type": "object"}, "risk": "safe",
+        "argv": ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do echo a line of forty characters, again and again; done"]});
+    let workflow = json!({"version": 1, "name": "large", "policy": policy, "tools": {"print": tool},
+        "providers": {"main": {"kind": "script", "replies": [{"calls": [{"tool": "print"}]}, "done"]}},
+        "nodes": [{"name": "work", "kind": "agent", "provider": "main", "tools": ["print"], "prompt": "go", "next": "done"}]});
+    std::fs::write(project.folder.join("workflow.json"), workflow.to_string()).unwrap();
+    let run = project.run(&["run", "workflow.json", "--store", "sqlite:events.db"], "");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    rows(&project.folder.join("events.db"))
+}
+
+#[test]
+fn large_outputs_go_to_a_file_as_the_policy_says() {
+    let guard = |more: Value| json!({"guards": {"large_response": more}});
+    let whole = large("large-whole", &json!({}));
+    let cut = large("large-threshold", &guard(json!({"threshold": 100})));
+    let of = |name: &str, policy: Value| large(name, &policy);
+    let preview = of("large-preview", guard(json!({"threshold": 100, "preview": 7})));
+    let off = of("large-off", guard(json!({"threshold": 100, "mode": "off"})));
+    let word = of("large-word", json!({"guards": {"large_response": "off"}, "resilience": {"large_response_threshold": 100}}));
+    let foreign = of("large-foreign", json!({"resilience": {"large_response_threshold": 100}}));
+    let is_large = || Difference::shows("\"large\":true");
+    let faults = [
+        ("threshold", is_large().fault(&cut, &whole)),
+        ("preview", Difference::hides("a line of forty").fault(&preview, &cut)),
+        ("mode", is_large().fault(&cut, &off)),
+        ("large_response", is_large().fault(&foreign, &word)),
+        ("large_response_threshold", is_large().fault(&foreign, &whole)),
+    ];
+    settle(faults.into_iter().filter_map(|(key, fault)| fault.map(|fault| format!("{key}: {fault}"))).collect());
+}
+
+/// `$schema` is for editors and has no effect here; its description says so.
+#[test]
+fn the_address_of_the_schema_is_for_editors() {
+    let schema: Value = serde_json::from_str(&flyball::policy::json_schema()).unwrap();
+    let about = schema["properties"]["$schema"]["description"].as_str().unwrap();
+    assert!(about.contains("for editors"), "{about}");
+}

@@ -1,0 +1,206 @@
+//! Every policy key, also of single nodes, edges and tools and in the words of other systems: two sessions that differ in
+//! nothing but the key are decided differently. The proofs are `policy.json`; those of `journal:` are in `journal.rs`.
+
+use crate::compare::shown;
+use crate::difference::{Difference, complete, settle};
+use crate::journal;
+use crate::kit::{flyball, folder};
+use crate::schema::policy_keys;
+use crate::table::{WrittenStep, events_of};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How the effect of a key is shown.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Proof {
+    key: String,
+    /// The node, edge, tool or operation that `*` stands for.
+    name: Option<String>,
+    /// The key with the same proof.
+    like: Option<String>,
+    #[serde(default)]
+    value: Value,
+    /// The policy without the key.
+    #[serde(default)]
+    base: Value,
+    /// Further fields of `session.started`.
+    #[serde(default)]
+    start: Map<String, Value>,
+    #[serde(default)]
+    steps: Vec<WrittenStep>,
+    shows: Option<String>,
+    hides: Option<String>,
+    /// It has no effect yet, and why; the test fails as soon as it has.
+    broken: Option<String>,
+}
+
+/// Where a guard may have values of its own.
+const SCOPES: [&str; 3] = ["nodes", "edges", "tools"];
+/// The node that acts where an event names none.
+const NODE: &str = "n1";
+
+fn proofs() -> BTreeMap<String, Proof> {
+    let all: Vec<Proof> = serde_json::from_str(include_str!("policy.json")).unwrap();
+    let mut proofs: BTreeMap<String, Proof> = BTreeMap::new();
+    for proof in all {
+        let proof = match &proof.like {
+            Some(like) => Proof { key: proof.key.clone(), ..proofs[like].clone() },
+            None => proof,
+        };
+        let key = proof.key.clone();
+        assert!(proofs.insert(key.clone(), proof).is_none(), "two proofs of {key}");
+    }
+    proofs
+}
+
+/// One session with the key and one without.
+struct Pair {
+    key: String,
+    difference: Difference,
+    broken: Option<String>,
+    with: Vec<Value>,
+    without: Vec<Value>,
+}
+
+impl Proof {
+    fn difference(&self) -> Difference {
+        Difference { shows: self.shows.clone(), hides: self.hides.clone() }
+    }
+
+    fn events(&self, session: &str, policy: &Value, node: Option<&str>) -> Vec<Value> {
+        let mut start = json!({"type": "session.started"});
+        start.as_object_mut().unwrap().extend(self.start.clone());
+        if !policy.is_null() {
+            start["policy"] = policy.clone();
+        }
+        let mut events = events_of(start, &self.steps, session);
+        for event in events.iter_mut().skip(1).filter(|event| event["type"] != "transition.requested") {
+            if let (Some(node), None) = (node, event.get("node")) {
+                event["node"] = json!(node);
+            }
+        }
+        events
+    }
+
+    /// The key where it stands in the policy.
+    fn pair(&self) -> Pair {
+        let name = self.name.as_deref().unwrap_or_default();
+        let path: Vec<&str> = self.key.split('.').map(|part| if part == "*" { name } else { part }).collect();
+        self.pair_at(&self.key, &[path], None)
+    }
+
+    /// The same key of single nodes, edges or tools: of all that occur in the events.
+    fn scoped(&self, key: &str, rest: &str) -> Pair {
+        let scope = key.split('.').next().unwrap();
+        let node = (scope == "nodes").then_some(NODE);
+        let mut names: BTreeSet<String> = node.map(str::to_owned).into_iter().collect();
+        for event in self.events("x", &Value::Null, None) {
+            let text = |key: &str| event[key].as_str().map(str::to_owned);
+            match scope {
+                "tools" => names.extend(text("tool")),
+                "edges" => {
+                    names.extend(text("from").zip(text("to")).map(|(from, to)| format!("{from}->{to}")));
+                }
+                _ => names.extend([text("node"), text("from"), text("to")].into_iter().flatten()),
+            }
+        }
+        let operation = self.name.as_deref().unwrap_or_default();
+        let paths: Vec<Vec<&str>> = names
+            .iter()
+            .map(|name| {
+                let rest = rest.split('.').map(|part| if part == "*" { operation } else { part });
+                [scope, name.as_str()].into_iter().chain(rest).collect()
+            })
+            .collect();
+        self.pair_at(key, &paths, node)
+    }
+
+    fn pair_at(&self, key: &str, paths: &[Vec<&str>], node: Option<&str>) -> Pair {
+        let mut policy = if self.base.is_null() { json!({}) } else { self.base.clone() };
+        paths.iter().for_each(|path| put(&mut policy, path, &self.value));
+        Pair {
+            key: key.to_owned(),
+            difference: self.difference(),
+            broken: self.broken.clone(),
+            with: self.events(&format!("{key} with"), &policy, node),
+            without: self.events(&format!("{key} without"), &self.base, node),
+        }
+    }
+}
+
+/// Puts a value at a path. `rules[]` is the first element of a list, and a guard that is one word becomes its mode.
+fn put(tree: &mut Value, path: &[&str], value: &Value) {
+    let mut at = tree;
+    for (index, part) in path.iter().enumerate() {
+        let (part, is_list) = part.strip_suffix("[]").map_or((*part, false), |part| (part, true));
+        if at.is_string() {
+            *at = json!({"mode": at.clone()});
+        }
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[part];
+        if is_list {
+            at = &mut at[0];
+        }
+        if index + 1 == path.len() {
+            *at = value.clone();
+        }
+    }
+}
+
+/// The proof of a key: its own, that of its guard for everything, or that of the mode for a guard that is one word.
+fn pair_of(key: &str, proofs: &BTreeMap<String, Proof>) -> Option<Pair> {
+    if let Some(proof) = proofs.get(key) {
+        return Some(proof.pair());
+    }
+    let mode = format!("{key}.mode");
+    if let Some(proof) = proofs.get(&mode) {
+        return Some(Proof { key: key.to_owned(), ..proof.clone() }.pair());
+    }
+    let (scope, rest) = key.split_once(".*.")?;
+    let common = format!("guards.{rest}");
+    let proof = proofs.get(&common).or_else(|| proofs.get(&format!("{common}.mode")));
+    proof.filter(|_| SCOPES.contains(&scope)).map(|proof| proof.scoped(key, rest))
+}
+
+/// Decides all events in one process. Gives the answers to each list as a text: number, outline, decision.
+fn decided(lists: &[&Vec<Value>]) -> Vec<String> {
+    let place = folder("wired-policy");
+    let input: Vec<String> = lists.iter().copied().flatten().map(Value::to_string).collect();
+    let run = flyball(&place, &["observe"], input.join("\n").as_bytes(), &[]);
+    let mut answers = run.out.lines();
+    let text = |list: &&Vec<Value>| {
+        let session = list[0]["session"].as_str().unwrap();
+        let lines = answers.by_ref().take(list.len()).enumerate().map(|(number, line)| {
+            let answer: Value = serde_json::from_str(line).unwrap();
+            format!("{number}: {} {}\n", shown(&answer), line.replace(session, "S"))
+        });
+        lines.collect::<String>()
+    };
+    lists.iter().map(text).collect()
+}
+
+#[test]
+fn every_policy_key_changes_a_decision_an_effect_or_what_is_stored() {
+    let (keys, proofs) = (policy_keys(), proofs());
+    let elsewhere: BTreeSet<&str> = journal::KEYS.iter().copied().collect();
+    let pairs: Vec<Pair> = keys.iter().filter_map(|key| pair_of(key, &proofs)).collect();
+    let lists: Vec<&Vec<Value>> = pairs.iter().flat_map(|pair| [&pair.with, &pair.without]).collect();
+    let texts = decided(&lists);
+    let mut faults = Vec::new();
+    for (pair, texts) in pairs.iter().zip(texts.chunks(2)) {
+        let fault = pair.difference.fault(&texts[0], &texts[1]);
+        match (&pair.broken, fault) {
+            (None, Some(fault)) => faults.push(format!("{}: {fault}\n{}", pair.key, texts[0])),
+            (Some(why), None) => faults.push(format!("{}: has an effect now; take `broken` away ({why})", pair.key)),
+            _ => {}
+        }
+    }
+    settle(faults);
+    let own = proofs.keys().map(String::as_str);
+    let proven = pairs.iter().map(|pair| pair.key.as_str()).chain(elsewhere).chain(own);
+    complete("policy keys", keys.iter().map(String::as_str), proven);
+}

@@ -1,0 +1,70 @@
+//! The keys that a JSON schema allows, as dotted paths: `*` is any name of a map, `[]` any element of a list.
+
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// The keys of a policy file.
+pub(crate) fn policy_keys() -> BTreeSet<String> {
+    let schema: Value = serde_json::from_str(&flyball::policy::json_schema()).unwrap();
+    let mut keys = BTreeSet::new();
+    properties(&schema, "", &schema["$defs"], &mut keys);
+    keys
+}
+
+/// The alternatives of a schema, with references followed.
+fn alternatives<'a>(schema: &'a Value, defs: &'a Value, found: &mut Vec<&'a Value>) {
+    if let Some(name) = schema["$ref"].as_str() {
+        return alternatives(&defs[name.rsplit('/').next().unwrap()], defs, found);
+    }
+    let choices: Vec<&Value> =
+        ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema[*key].as_array()).flatten().collect();
+    // A choice between words is one value.
+    if choices.is_empty() || choices.iter().all(|choice| choice.get("const").is_some()) {
+        found.push(schema);
+    } else {
+        choices.into_iter().for_each(|choice| alternatives(choice, defs, found));
+    }
+}
+
+fn properties(schema: &Value, path: &str, defs: &Value, keys: &mut BTreeSet<String>) {
+    let none = Map::new();
+    for (key, value) in schema["properties"].as_object().unwrap_or(&none) {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let mut choices = Vec::new();
+        alternatives(value, defs, &mut choices);
+        let mut is_section = false;
+        for choice in &choices {
+            if choice.get("properties").is_some() {
+                is_section = true;
+                properties(choice, &path, defs, keys);
+            }
+            is_section |= inside(&choice["additionalProperties"], &format!("{path}.*"), defs, keys);
+            if inside(&choice["items"], &format!("{path}[]"), defs, keys) {
+                keys.insert(path.clone());
+            }
+        }
+        // A section that may also be a single word is a key by itself.
+        let is_word = |choice: &&Value| !is_of(choice, "object") && choice["type"] != "null";
+        if !is_section || choices.iter().any(is_word) {
+            keys.insert(path);
+        }
+    }
+}
+
+/// Whether a value may be of a type.
+fn is_of(schema: &Value, kind: &str) -> bool {
+    let types = &schema["type"];
+    types == kind || types.as_array().is_some_and(|types| types.iter().any(|own| own == kind))
+}
+
+/// Whether the values of a map or the elements of a list have keys of their own.
+fn inside(schema: &Value, path: &str, defs: &Value, keys: &mut BTreeSet<String>) -> bool {
+    if !schema.is_object() {
+        return false;
+    }
+    let mut choices = Vec::new();
+    alternatives(schema, defs, &mut choices);
+    let with_keys: Vec<&&Value> = choices.iter().filter(|choice| choice.get("properties").is_some()).collect();
+    with_keys.iter().for_each(|choice| properties(choice, path, defs, keys));
+    !with_keys.is_empty()
+}
