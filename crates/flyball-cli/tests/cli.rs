@@ -6,6 +6,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "cli/backpressure.rs"]
+mod backpressure;
 #[path = "cli/backup.rs"]
 mod backup;
 #[path = "cli/bad_input.rs"]
@@ -14,6 +16,8 @@ mod bad_input;
 mod bad_store;
 #[path = "cli/bad_workflow.rs"]
 mod bad_workflow;
+#[path = "cli/budgets.rs"]
+mod budgets;
 #[path = "cli/clock.rs"]
 mod clock;
 #[path = "cli/commands.rs"]
@@ -30,6 +34,8 @@ mod identity;
 mod kit;
 #[path = "cli/operators.rs"]
 mod operators;
+#[path = "cli/outputs.rs"]
+mod outputs;
 #[path = "cli/people.rs"]
 mod people;
 #[path = "cli/pty.rs"]

@@ -27,6 +27,8 @@ mod ear;
 mod kit;
 #[path = "serve/limits.rs"]
 mod limits;
+#[path = "serve/outputs.rs"]
+mod outputs;
 #[path = "serve/roles.rs"]
 mod roles;
 #[path = "serve/session_status.rs"]

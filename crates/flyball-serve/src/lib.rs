@@ -14,6 +14,7 @@ mod intake;
 mod live;
 mod office;
 mod otlp;
+mod output_sweep;
 mod page;
 mod patience;
 mod posts;

@@ -5,6 +5,7 @@ use crate::doors::Entrance;
 use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
+use crate::output_sweep::sweep_orphans;
 use crate::patience::Patient;
 use crate::posts;
 use crate::runs::Workers;
@@ -291,6 +292,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     tokio::spawn(live::follow(Arc::clone(&office)));
     tokio::spawn(posts::watch(Arc::clone(&office)));
+    tokio::spawn(sweep_orphans(Arc::clone(&office)));
     signals::deliver(&office);
     otlp::push(&office);
     let reception = Reception {

@@ -20,7 +20,9 @@
 //! ```
 
 mod answers;
+pub mod backpressure;
 mod blank;
+pub mod completion;
 pub mod confirm;
 mod decision;
 mod error;
@@ -34,6 +36,7 @@ mod ledger;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;
+pub mod output;
 mod periodic;
 mod person;
 pub mod policy;
@@ -44,6 +47,7 @@ mod sessions;
 mod state;
 mod suggest;
 mod tally;
+pub mod text;
 mod verdict;
 mod visible;
 mod window;
@@ -54,18 +58,19 @@ pub use decision::{
 };
 pub use error::{Code, Error};
 pub use event::{
-    Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised,
+    Better, Check, CheckKind, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage,
+    canonical_json, effect_of, normalise_into, normalised,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{Ancestor, Family, GUARDS};
+pub use guards::{Ancestor, Family, GUARDS, granted_amount};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{GuardHold, LoopReport, OperatorStop, Report, Standing, Waiting};
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;
+pub use suggest::closest;
 pub use tally::ToolUse;
 pub use verdict::waits;
 pub use visible::{is_deceptive, visible};

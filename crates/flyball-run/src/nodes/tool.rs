@@ -1,8 +1,10 @@
 //! One call of a tool: asked for, run, told.
 
 use crate::engine::{CutOff, Outcome, Stop, Turn};
-use crate::tools::Output;
+use crate::tools::{CallOptions, Output};
+use crate::workflow::OnInterrupt;
 use crate::workflow::spec::Tool;
+use flyball::output::OutputLimits;
 use flyball::{Kind, Verdict};
 use serde_json::{Value, json};
 
@@ -46,16 +48,24 @@ pub(super) fn invoke(
     let kind = Kind::ToolRequested { call: Some(call.to_owned()), tool: tool.to_owned(), args: args.clone() };
     let mut asked = turn.event(kind);
     asked.round = round;
-    if turn.walk.lane.is_live() && tool == "edit" {
-        asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
-    }
-    let past = turn.walk.ask(&asked)?;
-    if past.decision.decision >= Verdict::Block {
-        let text = past.decision.feedback.unwrap_or_else(|| "Tool call blocked.".to_owned());
-        return Ok(Called::Refused { text });
-    }
-    let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
-    let output = perform(turn, call, tool, args, before)?;
+    let output = loop {
+        if turn.walk.lane.is_live() && tool == "edit" {
+            asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
+        }
+        let past = turn.walk.ask(&asked)?;
+        if past.decision.decision >= Verdict::Block {
+            let text = past.decision.feedback.unwrap_or_else(|| "Tool call blocked.".to_owned());
+            return Ok(Called::Refused { text });
+        }
+        if !turn.was_interrupted() {
+            let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
+            let output = perform(turn, call, tool, args, before)?;
+            if output.ok || !turn.walk.lane.is_live() || !turn.is_out_of_budget() {
+                break output;
+            }
+        }
+        turn.interrupted("tool")?;
+    };
     let large = !output.log.is_empty();
     let kind = Kind::ToolFinished {
         call: Some(call.to_owned()),
@@ -104,10 +114,14 @@ fn perform(
     let mut again = false;
     if turn.walk.lane.was_cut_off() {
         world.watcher.note(&format!("a call of '{tool}' was under way when the run was cut off"));
-        again = world.may_call_again(tool) || turn.node.common.rerun == Some(true);
+        let on_interrupt = turn.node.common.on_interrupt;
+        again = world.may_call_again(tool)
+            || turn.node.common.rerun == Some(true)
+            || on_interrupt == Some(OnInterrupt::Repeat);
         match world.cut_off {
-            _ if again => {}
             CutOff::Rerun => again = true,
+            _ if on_interrupt == Some(OnInterrupt::Skip) => return Err(Stop::Skipped),
+            _ if again => {}
             CutOff::Skip => return Ok(nothing(Some("it was cut off, and is taken as failed".to_owned()))),
             CutOff::Ask => return Err(Stop::CutOff { step: format!("{}: {tool}", turn.node.name) }),
         }
@@ -120,7 +134,10 @@ fn perform(
     // The name of the call is a key for programs that must not do the same thing twice.
     let mut about = turn.about();
     about.push(("FLYBALL_CALL".to_owned(), call.to_owned()));
-    let output = turn.walk.world.toolbox.call_with(tool, args, turn.left(), &turn.walk.cancel, &about);
+    let world = &turn.walk.world;
+    let guards = world.book.policy().guards_for_output(Some(tool), Some(&turn.node.name));
+    let options = CallOptions { env: &about, limits: Some(OutputLimits::from(&guards.large_response)) };
+    let output = world.toolbox.call_with(tool, args, turn.left(), &turn.walk.cancel, &options);
     if turn.walk.cancel.is_cancelled() {
         return Err(Stop::Interrupted);
     }

@@ -10,6 +10,7 @@ mod keys;
 mod live;
 mod log;
 mod metrics;
+mod outputs;
 mod people;
 mod policies;
 mod schema;
@@ -33,6 +34,7 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(agent, routes!(events::submit_to))
         .api(agent, routes!(sessions::one))
         .api(agent, routes!(history::trips))
+        .api(agent, routes!(outputs::read))
         .api(operator, routes!(sessions::list))
         .api(operator, routes!(history::events))
         .api(operator, routes!(history::evidence_of))

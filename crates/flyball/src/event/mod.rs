@@ -14,7 +14,7 @@ mod quick;
 pub use canonical::canonical_json;
 pub(crate) use canonical::{Numbers, identity, value_fingerprint};
 pub use effect::effect_of;
-pub use kind::{Better, Check, Denier, Kind, Origin, PlanStep, ReleaseMode};
+pub use kind::{Better, Check, CheckKind, Denier, Kind, Origin, PlanStep, ReleaseMode};
 pub use normalise::{normalise_into, normalised};
 
 use crate::error::Error;

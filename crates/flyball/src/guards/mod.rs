@@ -25,8 +25,10 @@ mod trip;
 mod validation;
 mod visits;
 
+pub(crate) use budget::Position;
 pub use budget::{Ancestor, Family};
 pub(crate) use budget_line::Tripped;
+pub use budget_line::granted_amount;
 pub(crate) use trip::{Draft, Trips};
 
 use crate::event::Event;
