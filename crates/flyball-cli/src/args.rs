@@ -12,8 +12,8 @@ mod trust;
 
 pub(crate) use audit::Audit;
 pub(crate) use desk::{
-    Activity, Backup, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Prune, Release, Reply, Restore, Send,
-    Status, Step, Stop, StoreArgs, Top, Who,
+    Activity, Backup, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Output, Prune, Release, Reply,
+    Restore, Send, Status, Step, Stop, StoreArgs, Top, Who,
 };
 
 pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
@@ -108,6 +108,8 @@ pub(crate) enum Command {
     Metrics(Metrics),
     /// Show what is to be told to others and was not yet, and try again what was given up.
     Outbox(Outbox),
+    /// Read a large output in slices, or search it, by its reference.
+    Output(Output),
     /// Serve the interface and the dashboard, for agents and people on this machine or on many.
     Serve(Box<Serve>),
     /// Make, list and take back the keys of agents and people who ask the server.

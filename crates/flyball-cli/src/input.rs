@@ -109,6 +109,7 @@ impl Lines {
             identifiers_are_kept(&event)?;
             // What was understood as an event is UTF-8.
             let mut incoming = Incoming { event, text: String::from_utf8_lossy(&self.buffer).into_owned() };
+            incoming.parse_raw_checks()?;
             if incoming.event.at.is_none() {
                 incoming.stamp(clock::now(), suspended_ms());
             }

@@ -81,6 +81,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Activity(args) => commands::activity::run(&args),
         Command::Metrics(args) => commands::metrics::run(&args),
         Command::Outbox(args) => commands::outbox::run(&args),
+        Command::Output(args) => commands::output::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Token(args) => commands::token::run(&args),
         Command::Schema(args) => commands::schema::run(&args),

@@ -3,6 +3,7 @@
 //! Commands that only look never make a store; what is not there is said.
 
 use crate::args::{PolicyArgs, StoreArgs, Who};
+use crate::clock;
 use crate::fail::Failure;
 use crate::load;
 use crate::person;
@@ -10,11 +11,12 @@ use crate::words::{line, typed};
 use flyball::policy::Policy;
 use flyball::{PolicySource, Preset, State};
 use flyball_journal::{
-    Address, Desk, PolicyChanges, Recorder, RecorderOptions, Refusal, StoreError, Trouble, Which,
+    Address, Desk, Outputs, PolicyChanges, Recorder, RecorderOptions, Refusal, StoreError, Trouble, Which,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// How many names are looked at to find the one that was meant.
 const KNOWN: usize = 10_000;
@@ -83,6 +85,14 @@ pub(crate) fn of_agent(flag: Option<&str>, folder: &Path) -> Result<Address, Fai
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local").join("state")))
+}
+
+/// Removes large outputs that were left behind more than a day ago. What cannot be removed is tried again by the next
+/// process.
+pub(crate) fn sweep_outputs(outputs: &Outputs) {
+    if let Some(now) = clock::now() {
+        let _ = outputs.sweep(UNIX_EPOCH + Duration::from_millis(now));
+    }
 }
 
 /// Opens a store that must be there already.

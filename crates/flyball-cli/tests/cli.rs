@@ -8,6 +8,8 @@
 
 #[path = "cli/approvals.rs"]
 mod approvals;
+#[path = "cli/backpressure.rs"]
+mod backpressure;
 #[path = "cli/backup.rs"]
 mod backup;
 #[path = "cli/bad_input.rs"]
@@ -16,6 +18,8 @@ mod bad_input;
 mod bad_store;
 #[path = "cli/bad_workflow.rs"]
 mod bad_workflow;
+#[path = "cli/budgets.rs"]
+mod budgets;
 #[path = "cli/clock.rs"]
 mod clock;
 #[path = "cli/commands.rs"]
@@ -32,6 +36,8 @@ mod identity;
 mod kit;
 #[path = "cli/operators.rs"]
 mod operators;
+#[path = "cli/outputs.rs"]
+mod outputs;
 #[path = "cli/people.rs"]
 mod people;
 #[path = "cli/pty.rs"]

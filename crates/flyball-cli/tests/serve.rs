@@ -31,6 +31,8 @@ mod kit;
 mod labels;
 #[path = "serve/limits.rs"]
 mod limits;
+#[path = "serve/outputs.rs"]
+mod outputs;
 #[path = "serve/roles.rs"]
 mod roles;
 #[path = "serve/session_status.rs"]

@@ -27,6 +27,18 @@ pub enum Address {
     Memory,
 }
 
+/// A session's name with `_` for what a file's name should not have.
+fn plain_name(session: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
 impl Address {
     /// Reads an address: `sqlite:PATH`, `postgres://…`, `memory:`. A bare `sqlite:` is the project's own store, seen
     /// from the folder `from`.
@@ -108,25 +120,76 @@ impl Address {
         }
     }
 
-    /// The folder for the files of a run, beside the store; for a store without a folder, below the current one.
+    /// The folder for files that belong to the store and to no other: workspaces of runs, large outputs. Beside a SQLite
+    /// file, `FILE.files`; the project's own store has its `.flyball` to itself. For a PostgreSQL store, a folder below the
+    /// current one that is named after its address; for a store in memory, one of this process among the temporary files.
+    ///
+    /// # Errors
+    /// If the current folder cannot be read.
+    pub fn files_folder(&self) -> std::io::Result<PathBuf> {
+        let folder = match self {
+            Address::File(path) | Address::Project(path) => {
+                let own = path.parent().filter(|_| path.ends_with(OWN.join("/")));
+                own.map_or_else(|| with_suffix(path, ".files"), Path::to_owned)
+            }
+            Address::Server(url) => {
+                let digest = blake3::hash(crate::postgres::shown_address(url).as_bytes()).to_hex();
+                let digest = digest.as_str().get(..12).unwrap_or_default();
+                std::env::current_dir()?.join(OWN[0]).join(format!("postgres-{digest}"))
+            }
+            Address::Memory => std::env::temp_dir().join(format!("flyball-memory-{}", std::process::id())),
+        };
+        std::path::absolute(folder)
+    }
+
+    /// The folder for the large outputs of the store's sessions.
+    ///
+    /// # Errors
+    /// If the current folder cannot be read.
+    pub fn outputs_folder(&self) -> std::io::Result<PathBuf> {
+        Ok(self.files_folder()?.join("outputs"))
+    }
+
+    /// The folder for the files of a run.
     ///
     /// # Errors
     /// If the current folder cannot be read.
     pub fn run_folder(&self, session: &str) -> std::io::Result<PathBuf> {
-        let base = match self {
+        Ok(self.files_folder()?.join("runs").join(Address::run_folder_name(session)))
+    }
+
+    /// The folder of a run whose session is in the store already. Before stores had folders of their own, all stores in a
+    /// folder shared one for their runs; a run from then takes its files along.
+    ///
+    /// # Errors
+    /// If the current folder cannot be read, or the files cannot be moved.
+    pub fn known_run_folder(&self, session: &str) -> std::io::Result<PathBuf> {
+        let folder = self.run_folder(session)?;
+        let shared = match self {
             Address::File(path) | Address::Project(path) => {
                 path.parent().map(Path::to_owned).unwrap_or_default()
             }
-            Address::Server(_) | Address::Memory => std::env::current_dir()?.join(".flyball"),
+            Address::Server(_) => std::env::current_dir()?.join(OWN[0]),
+            Address::Memory => return Ok(folder),
         };
-        std::path::absolute(base.join("runs").join(Address::run_folder_name(session)))
+        let before = shared.join("runs").join(plain_name(session));
+        if !folder.exists() && before.is_dir() {
+            std::fs::create_dir_all(folder.parent().unwrap_or(&folder))?;
+            std::fs::rename(&before, &folder)?;
+        }
+        Ok(folder)
     }
 
-    /// The name of the folder for the files of a run.
+    /// The name of the folder for the files of a run: the session's, with a digest where that cannot be a file's name.
     #[must_use]
     pub fn run_folder_name(session: &str) -> String {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        session.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+        let name = plain_name(session);
+        if name == session && !name.starts_with('.') && name.len() <= 100 {
+            return name;
+        }
+        let digest = blake3::hash(session.as_bytes()).to_hex();
+        let short: String = name.trim_start_matches('.').chars().take(80).collect();
+        format!("{short}-{}", digest.as_str().get(..8).unwrap_or_default())
     }
 
     fn mark(&self) -> Option<Place> {

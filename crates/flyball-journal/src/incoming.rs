@@ -3,7 +3,8 @@
 use crate::claims::Claims;
 use crate::redact::{self, Redactor};
 use flyball::policy::{JournalPolicy, PolicyErrors, Resolved};
-use flyball::{Code, Error, Event};
+use flyball::{Code, Error, Event, Kind};
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Where events come in: secrets are taken out before anything else sees the line.
@@ -55,6 +56,7 @@ impl Door {
             Cow::Borrowed(whole) => Incoming::read(whole, None)?,
             Cow::Owned(cleaned) => Incoming::read_redacted(cleaned, None)?,
         };
+        incoming.parse_raw_checks()?;
         self.stamp_arrival(&mut incoming, now);
         Ok(incoming)
     }
@@ -114,6 +116,7 @@ impl Door {
         {
             incoming = Incoming::read(claims.settle(&incoming.text)?, None)?;
         }
+        incoming.parse_raw_checks()?;
         self.stamp_arrival(&mut incoming, now);
         Ok(incoming)
     }
@@ -201,6 +204,17 @@ impl Incoming {
         Ok(incoming)
     }
 
+    /// Reads the raw output of tools in the checks of a gate, so that what is decided and stored is what was found in it.
+    ///
+    /// # Errors
+    /// If the kind of a check is not known.
+    pub fn parse_raw_checks(&mut self) -> Result<(), Error> {
+        if let Some(text) = parsed_checks(&self.event, &self.text)? {
+            *self = Incoming::read(text, self.event.at)?;
+        }
+        Ok(())
+    }
+
     /// Stamps the time of arrival, and how long the machine was suspended, unless it never was or the event says so
     /// itself.
     pub fn stamp(&mut self, now: Option<u64>, suspended_ms: u64) {
@@ -221,6 +235,22 @@ impl Incoming {
         let text = event.to_json().to_string();
         Incoming { event, text }
     }
+}
+
+/// The text of an event whose checks came with the raw output of tools, with what was found in it. `None` if there is no
+/// such check.
+///
+/// # Errors
+/// If the kind of a check is not known.
+pub fn parsed_checks(event: &Event, text: &str) -> Result<Option<String>, Error> {
+    let is_raw = |checks: &[flyball::Check]| checks.iter().any(|check| check.kind.is_some());
+    if !matches!(&event.kind, Kind::GateChecked { checks, .. } if is_raw(checks)) {
+        return Ok(None);
+    }
+    let Ok(mut fields) = serde_json::from_str::<Value>(text) else { return Ok(None) };
+    let checks = fields.get_mut("checks").and_then(Value::as_array_mut);
+    let any = checks.map_or(Ok(false), |checks| flyball_checks::parse_raw_checks(checks))?;
+    Ok(any.then(|| fields.to_string()))
 }
 
 /// Checks that no identifier of an event was redacted: two secrets become the same text, and with it two sessions or two

@@ -12,6 +12,7 @@ mod line;
 mod lookup;
 mod marks;
 mod memory;
+mod outputs;
 mod payload;
 mod postgres;
 mod probe;
@@ -26,7 +27,9 @@ pub use address::Address;
 pub use claims::Claims;
 pub use courier::{Courier, Delivered};
 pub use error::{StoreError, Trouble};
-pub use incoming::{Door, Incoming, Parcel, identifiers_are_kept, mark_suspension, suspended_ms};
+pub use incoming::{
+    Door, Incoming, Parcel, identifiers_are_kept, mark_suspension, parsed_checks, suspended_ms,
+};
 pub use journal::{
     Answered, Appended, Cursor, Desk, Entry, Errand, ErrandState, Handles, Journal, Lease, PendingRow,
     Pruned, Result, Settled, Sighting, Turn, Unit,
@@ -34,6 +37,10 @@ pub use journal::{
 pub use line::{Committers, Line, LineOptions, Turned};
 pub use marks::{Mark, Marks};
 pub use memory::Memory;
+pub use outputs::{
+    Fitted, ORPHAN_AGE, OutputMatch, OutputOptions, OutputOutcome, OutputRef, OutputSlice, Outputs,
+    SessionOutputs, Swept, random_name, sweep,
+};
 pub use payload::shortened;
 pub use postgres::{Postgres, PostgresOptions};
 pub use probe::{Point, Probe};

@@ -10,7 +10,6 @@ pub mod gates;
 mod nodes;
 pub mod process;
 pub mod provider;
-pub mod spill;
 pub mod tools;
 pub mod workflow;
 

@@ -8,10 +8,10 @@
     reason = "a test may stop at what it cannot have"
 )]
 
+use flyball::backpressure::{BlockingEvent, TASK_COMPLETE};
 use flyball::policy::Gate as Limits;
 use flyball_run::gates::{
-    BlockingEvent, FindingKind, Format, Gate, GateKind, Options, Outcome, Report, TASK_COMPLETE, Verdict,
-    detect, run,
+    CheckKind, FindingKind, Format, Gate, Options, Outcome, Report, Verdict, detect, run,
 };
 use flyball_run::process::Cancel;
 use std::fs;
@@ -160,14 +160,14 @@ fn a_rust_project_with_a_failing_test_is_blocked_by_its_tests() {
     assert_eq!(report.failing, [name]);
     let line = format!("{name}: assertion `left == right` failed; left: 4; right: 5 (src/lib.rs:12)");
     assert_eq!(told(&report, FindingKind::Test), std::slice::from_ref(&line));
-    let text = BlockingEvent::of(&report, TASK_COMPLETE, &Limits::default()).expect("blocked").text();
+    let text = BlockingEvent::of(&report.checks, TASK_COMPLETE, &Limits::default()).expect("blocked").text();
     assert!(text.starts_with("## Completion Blocked: tests failed\n"), "{text}");
     assert!(text.contains(&format!("### Issues Found\n- {line}\n")), "{text}");
     assert!(report.progress().is_some());
     assert!(!project.folder().join("target").exists(), "nothing is left in the workspace");
     // The same without nextest, the format found out from what cargo writes.
     let argv = ["cargo", "test", "--workspace", "--no-fail-fast", "--message-format=json"];
-    let mut plain = Gate::new("tests", GateKind::Tests, &argv);
+    let mut plain = Gate::new("tests", CheckKind::Tests, &argv);
     plain.env = gates[0].env.clone();
     let report = project.report(&[plain]);
     assert_eq!(
@@ -188,7 +188,7 @@ fn a_rust_project_that_does_not_compile_is_blocked_by_its_build() {
     let because = Outcome::Skipped { reason: "skipped: build failed".to_owned() };
     assert_eq!(*outcome(&report, "tests"), because);
     assert!(report.progress().is_none());
-    let event = BlockingEvent::of(&report, TASK_COMPLETE, &Limits::default()).expect("blocked");
+    let event = BlockingEvent::of(&report.checks, TASK_COMPLETE, &Limits::default()).expect("blocked");
     assert_eq!((event.blocked_by.as_str(), event.details.len()), ("build", 1));
     // Mended, with a test that fails in its documentation and something for the linter.
     project.write("src/lib.rs", FAILING_EXAMPLE);

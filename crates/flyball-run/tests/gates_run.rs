@@ -7,11 +7,11 @@
     reason = "a test may stop at what it cannot have"
 )]
 
+use flyball::backpressure::{BlockingEvent, TASK_COMPLETE};
 use flyball::policy::Gate as Limits;
 use flyball::{Decision, Event, PolicySource, Preset, Sessions, Verdict as Answer};
 use flyball_run::gates::{
-    BlockingEvent, Flaky, Format, Gate, GateKind, Line, Options, Outcome, Report, Results, TASK_COMPLETE,
-    Verdict, run,
+    CheckKind, Flaky, Format, Gate, Line, Options, Outcome, Report, Results, Verdict, run,
 };
 use flyball_run::process::Cancel;
 use std::fs;
@@ -43,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-fn sh(name: &str, kind: GateKind, script: &str) -> Gate {
+fn sh(name: &str, kind: CheckKind, script: &str) -> Gate {
     Gate::new(name, kind, &["sh", "-c", script])
 }
 
@@ -66,23 +66,23 @@ fn skipped(reason: &str) -> Outcome {
 #[test]
 fn gates_that_pass_make_work_that_passes() {
     let folder = Folder::new();
-    let gates = [sh("build", GateKind::Build, "echo built"), sh("docs", GateKind::Custom, "true")];
+    let gates = [sh("build", CheckKind::Build, "echo built"), sh("docs", CheckKind::Custom, "true")];
     let report = quietly(&gates, &folder, &once());
     assert_eq!(report.verdict, Verdict::Passed);
     assert_eq!(report.fingerprint, None);
     assert!(report.checks.iter().all(|check| check.passed && !check.skipped));
     assert_eq!(report.checks[0].output, "built\n");
-    assert!(BlockingEvent::of(&report, TASK_COMPLETE, &Limits::default()).is_none());
+    assert!(BlockingEvent::of(&report.checks, TASK_COMPLETE, &Limits::default()).is_none());
 }
 
 #[test]
 fn a_gate_whose_need_failed_is_skipped_and_names_the_root_cause() {
     let folder = Folder::new();
     let gates = [
-        sh("deploy", GateKind::Custom, "touch deployed").needs("tests"),
-        sh("tests", GateKind::Tests, "touch tested").needs("build"),
-        sh("build", GateKind::Build, "echo 'main.c:3:1: error: no such thing' >&2; exit 2"),
-        sh("lint", GateKind::Lint, "true"),
+        sh("deploy", CheckKind::Custom, "touch deployed").needs("tests"),
+        sh("tests", CheckKind::Tests, "touch tested").needs("build"),
+        sh("build", CheckKind::Build, "echo 'main.c:3:1: error: no such thing' >&2; exit 2"),
+        sh("lint", CheckKind::Lint, "true"),
     ];
     let report = quietly(&gates, &folder, &once());
     assert_eq!(*outcome(&report, "tests"), skipped("skipped: build failed"));
@@ -102,7 +102,7 @@ fn a_gate_whose_need_failed_is_skipped_and_names_the_root_cause() {
 #[test]
 fn all_gates_run_unless_the_first_failure_is_to_skip_the_rest() {
     let folder = Folder::new();
-    let gates = [sh("a", GateKind::Custom, "exit 1"), sh("b", GateKind::Custom, "true")];
+    let gates = [sh("a", CheckKind::Custom, "exit 1"), sh("b", CheckKind::Custom, "true")];
     assert_eq!(*outcome(&quietly(&gates, &folder, &once()), "b"), Outcome::Passed);
     let cascade = Options { cascade: true, ..once() };
     assert_eq!(*outcome(&quietly(&gates, &folder, &cascade), "b"), skipped("skipped: a failed"));
@@ -111,13 +111,13 @@ fn all_gates_run_unless_the_first_failure_is_to_skip_the_rest() {
 #[test]
 fn nothing_that_ran_is_unverified_and_a_required_gate_must_run() {
     let folder = Folder::new();
-    let off = Gate::skipped("tests", GateKind::Tests, "pytest is not installed");
+    let off = Gate::skipped("tests", CheckKind::Tests, "pytest is not installed");
     let report = quietly(std::slice::from_ref(&off), &folder, &once());
     assert_eq!(report.verdict, Verdict::Unverified);
     assert_eq!(report.checks[0].skip_reason.as_deref(), Some("pytest is not installed"));
     assert_eq!(quietly(&[], &folder, &once()).verdict, Verdict::Unverified);
     let required = Gate { required: true, ..off };
-    let report = quietly(&[required, sh("lint", GateKind::Lint, "true")], &folder, &once());
+    let report = quietly(&[required, sh("lint", CheckKind::Lint, "true")], &folder, &once());
     assert_eq!(report.verdict, Verdict::Failed);
     assert_eq!(report.findings[0].message, "it is required, but did not run: pytest is not installed");
 }
@@ -125,8 +125,8 @@ fn nothing_that_ran_is_unverified_and_a_required_gate_must_run() {
 #[test]
 fn only_a_gate_that_may_be_left_out_is_left_out_on_request() {
     let folder = Folder::new();
-    let lint = Gate { may_skip: true, ..sh("lint", GateKind::Lint, "exit 1") };
-    let gates = [sh("unit", GateKind::Tests, "exit 1"), lint];
+    let lint = Gate { may_skip: true, ..sh("lint", CheckKind::Lint, "exit 1") };
+    let gates = [sh("unit", CheckKind::Tests, "exit 1"), lint];
     let asked = Options { asked_to_skip: vec!["tests".to_owned(), "lint".to_owned()], ..once() };
     let report = quietly(&gates, &folder, &asked);
     assert_eq!(*outcome(&report, "lint"), skipped("left out on request"));
@@ -137,10 +137,10 @@ fn only_a_gate_that_may_be_left_out_is_left_out_on_request() {
 #[test]
 fn a_gate_that_hangs_is_ended_at_its_deadline() {
     let folder = Folder::new();
-    let mut hangs = sh("tests", GateKind::Tests, "echo '--- FAIL: TestA (0.00s)'; sleep 600");
+    let mut hangs = sh("tests", CheckKind::Tests, "echo '--- FAIL: TestA (0.00s)'; sleep 600");
     hangs.deadline = Duration::from_millis(300);
     let begun = Instant::now();
-    let report = quietly(&[hangs, sh("lint", GateKind::Lint, "true")], &folder, &Options::default());
+    let report = quietly(&[hangs, sh("lint", CheckKind::Lint, "true")], &folder, &Options::default());
     assert!(begun.elapsed() < Duration::from_secs(120));
     assert_eq!(*outcome(&report, "tests"), Outcome::Failed);
     assert_eq!(report.findings[0].message, "it ran longer than its deadline of 300ms");
@@ -154,9 +154,9 @@ fn a_cancelled_run_is_unverified_and_tells_the_governor_nothing() {
     let folder = Folder::new();
     let cancel = Cancel::new();
     let gates = [
-        sh("build", GateKind::Build, "true"),
-        sh("tests", GateKind::Tests, "echo begun; sleep 600"),
-        sh("lint", GateKind::Lint, "true"),
+        sh("build", CheckKind::Build, "true"),
+        sh("tests", CheckKind::Tests, "echo begun; sleep 600"),
+        sh("lint", CheckKind::Lint, "true"),
     ];
     let stop = cancel.clone();
     let begun = Instant::now();
@@ -182,7 +182,7 @@ fn results_come_from_a_file_of_the_run_that_is_gone_afterwards() {
     let folder = Folder::new();
     let script =
         format!("printf '%s' '{JUNIT}' > {{results}}; printf '%s' {{results}} > where; echo words; exit 1");
-    let gate = sh("tests", GateKind::Tests, &script).format(Format::Junit).results_in("junit.xml");
+    let gate = sh("tests", CheckKind::Tests, &script).format(Format::Junit).results_in("junit.xml");
     let report = quietly(&[gate], &folder, &once());
     assert_eq!(report.failing, ["two"]);
     assert_eq!(report.gates[0].output, "words\n");
@@ -196,7 +196,7 @@ fn a_results_file_that_lay_there_before_does_not_count() {
     let folder = Folder::new();
     let passing = JUNIT.replace("<failure message=\"left: 4\">at</failure>", "");
     fs::write(folder.path().join("junit.xml"), &passing).unwrap();
-    let mut gate = sh("tests", GateKind::Tests, "true").format(Format::Junit);
+    let mut gate = sh("tests", CheckKind::Tests, "true").format(Format::Junit);
     gate.results = Results::File("junit.xml".into());
     let report = quietly(&[gate.clone()], &folder, &once());
     assert_eq!(report.verdict, Verdict::Failed);
@@ -213,7 +213,7 @@ fn a_results_file_that_lay_there_before_does_not_count() {
 fn output_that_is_too_long_to_be_kept_never_passes_as_results() {
     let folder = Folder::new();
     let tap = "i=1; echo 1..3000; while [ $i -le 3000 ]; do echo \"ok $i - a test\"; i=$((i+1)); done";
-    let gate = sh("tests", GateKind::Tests, tap).format(Format::Tap);
+    let gate = sh("tests", CheckKind::Tests, tap).format(Format::Tap);
     assert_eq!(quietly(std::slice::from_ref(&gate), &folder, &once()).verdict, Verdict::Passed);
     let short = Options { keep: 4096, ..once() };
     let report = quietly(&[gate], &folder, &short);
@@ -230,7 +230,8 @@ fn output_that_is_too_long_to_be_kept_never_passes_as_results() {
 #[test]
 fn a_command_that_cannot_start_has_failed_and_says_why() {
     let folder = Folder::new();
-    let report = quietly(&[Gate::new("docs", GateKind::Custom, &["no-such-program-here"])], &folder, &once());
+    let report =
+        quietly(&[Gate::new("docs", CheckKind::Custom, &["no-such-program-here"])], &folder, &once());
     assert_eq!(report.verdict, Verdict::Failed);
     let said = &report.findings[0].message;
     assert!(said.starts_with("it could not be started: ") && said.contains("program_not_found"), "{said}");
@@ -241,7 +242,7 @@ fn a_test_that_passes_the_second_time_is_suspected_to_be_flaky() {
     let fails_once = "if [ -e ran ]; then echo '1..2'; echo 'ok 1 - steady'; echo 'ok 2 - shaky'; else touch ran; \
                       echo '1..2'; echo 'ok 1 - steady'; echo 'not ok 2 - shaky'; exit 1; fi";
     let folder = Folder::new();
-    let gate = sh("tests", GateKind::Tests, fails_once);
+    let gate = sh("tests", CheckKind::Tests, fails_once);
     let report = quietly(std::slice::from_ref(&gate), &folder, &Options::default());
     assert_eq!(report.verdict, Verdict::Passed);
     assert_eq!(report.flaky_suspected, ["shaky"]);
@@ -266,7 +267,7 @@ fn a_test_that_fails_in_one_of_two_failing_runs_is_named_apart() {
     let folder = Folder::new();
     let script = "echo '1..2'; echo 'not ok 1 - broken'; \
                   if [ -e ran ]; then echo 'ok 2 - shaky'; else touch ran; echo 'not ok 2 - shaky'; fi; exit 1";
-    let report = quietly(&[sh("tests", GateKind::Tests, script)], &folder, &Options::default());
+    let report = quietly(&[sh("tests", CheckKind::Tests, script)], &folder, &Options::default());
     assert_eq!(
         (report.failing.clone(), report.flaky_suspected.clone()),
         (vec!["broken".to_owned()], vec!["shaky".to_owned()])
@@ -278,7 +279,7 @@ fn a_test_that_fails_in_one_of_two_failing_runs_is_named_apart() {
 fn a_build_error_in_the_tests_is_not_tried_again() {
     let folder = Folder::new();
     let script = "echo x >> runs; echo 'error[E0425]: not found'; echo ' --> src/lib.rs:3:1'; exit 101";
-    let report = quietly(&[sh("tests", GateKind::Tests, script)], &folder, &Options::default());
+    let report = quietly(&[sh("tests", CheckKind::Tests, script)], &folder, &Options::default());
     assert_eq!(fs::read_to_string(folder.path().join("runs")).unwrap(), "x\n");
     assert!(report.failing.is_empty() && report.progress().is_none());
 }
@@ -289,14 +290,14 @@ fn gates_that_share_a_check_are_one_check() {
     fs::create_dir(folder.path().join("api")).unwrap();
     let mut api = sh(
         "api tests",
-        GateKind::Tests,
+        CheckKind::Tests,
         "echo '--- FAIL: TestA (0.00s)'; echo '    a_test.go:3: no'; exit 1",
     );
     api.dir = "api".into();
     let gates = [
-        sh("web tests", GateKind::Tests, "echo fine"),
+        sh("web tests", CheckKind::Tests, "echo fine"),
         api,
-        Gate::skipped("doctests", GateKind::Tests, "none"),
+        Gate::skipped("doctests", CheckKind::Tests, "none"),
     ];
     let report = quietly(&gates, &folder, &once());
     assert_eq!(report.checks.len(), 1);
@@ -311,7 +312,7 @@ fn lines_are_told_while_a_gate_runs_but_not_those_for_programs() {
     let folder = Folder::new();
     let script = "echo one; printf 'two'; echo >&2 err; echo '{\"reason\":\"x\"}'; printf 'last'";
     let mut heard = Vec::new();
-    let gates = [sh("docs", GateKind::Custom, script)];
+    let gates = [sh("docs", CheckKind::Custom, script)];
     let mut on_line = |line: Line<'_>| heard.push((line.gate.to_owned(), line.text.to_owned()));
     run(&gates, folder.path(), &once(), &Cancel::new(), &mut on_line).expect("a report");
     heard.sort();
@@ -323,7 +324,7 @@ fn lines_are_told_while_a_gate_runs_but_not_those_for_programs() {
 #[test]
 fn sets_that_cannot_run_are_refused_before_anything_runs() {
     let folder = Folder::new();
-    let gates = [sh("a", GateKind::Custom, "touch ran"), sh("b", GateKind::Custom, "true").needs("c")];
+    let gates = [sh("a", CheckKind::Custom, "touch ran"), sh("b", CheckKind::Custom, "true").needs("c")];
     let error = run(&gates, folder.path(), &once(), &Cancel::new(), &mut |_| {}).expect_err("refused");
     assert_eq!(error.code, "gate_unknown_need");
     assert!(!folder.path().join("ran").exists());
@@ -346,7 +347,7 @@ fn the_same_failure_in_other_lines_halts_at_the_third_time() {
         let script = format!(
             "echo '--- FAIL: TestAdd (0.0{turn}s)'; echo '    calc_test.go:{turn}: got 4, want 5'; exit 1"
         );
-        let report = quietly(&[sh("tests", GateKind::Tests, &script)], &folder, &once());
+        let report = quietly(&[sh("tests", CheckKind::Tests, &script)], &folder, &once());
         prints.push(report.fingerprint.expect("a fingerprint"));
         let decision = told(&mut sessions, &report);
         answers.push((decision.decision, decision.trips.first().map(|trip| trip.reason.clone())));
@@ -371,7 +372,7 @@ fn a_new_failure_each_time_is_not_the_same_failure() {
         let script = format!(
             "echo '--- FAIL: TestAdd (0.00s)'; echo '    calc_test.go:9: got {turn}, want 5'; exit 1"
         );
-        let report = quietly(&[sh("tests", GateKind::Tests, &script)], &folder, &once());
+        let report = quietly(&[sh("tests", CheckKind::Tests, &script)], &folder, &once());
         assert_eq!(told(&mut sessions, &report).decision, Answer::Block, "turn {turn}");
     }
 }
@@ -380,7 +381,7 @@ fn a_new_failure_each_time_is_not_the_same_failure() {
 fn the_failing_tests_are_a_signal_of_progress() {
     let folder = Folder::new();
     let script = "echo 1..3; echo 'not ok 1 - b'; echo 'not ok 2 - a'; echo 'ok 3 - c'; exit 1";
-    let report = quietly(&[sh("tests", GateKind::Tests, script)], &folder, &once());
+    let report = quietly(&[sh("tests", CheckKind::Tests, script)], &folder, &once());
     let event = Event::new("s", report.progress().expect("all tests ran")).to_json();
     assert_eq!(event["signal"], "tests");
     assert_eq!(event["failing"], serde_json::json!(["a", "b"]));
@@ -391,7 +392,7 @@ fn a_failure_outside_the_tests_is_no_progress() {
     let folder = Folder::new();
     let script =
         "printf '<testsuites name=\"vitest tests\"/>' > {results}; echo 'Error: no database' >&2; exit 1";
-    let gate = sh("tests", GateKind::Tests, script).format(Format::Junit).results_in("junit.xml");
+    let gate = sh("tests", CheckKind::Tests, script).format(Format::Junit).results_in("junit.xml");
     let report = quietly(&[gate], &folder, &once());
     assert_eq!(report.verdict, Verdict::Failed);
     assert_eq!(report.findings[0].message, "Error: no database");
@@ -402,7 +403,7 @@ fn a_failure_outside_the_tests_is_no_progress() {
 fn tests_that_the_tool_itself_tried_again_are_told_and_may_fail() {
     let case = "<testcase name=\"shaky\"><flakyFailure message=\"x\"/></testcase>";
     let script = format!("printf '%s' '<testsuites>{case}</testsuites>' > {{results}}");
-    let gate = sh("tests", GateKind::Tests, &script).format(Format::Junit).results_in("junit.xml");
+    let gate = sh("tests", CheckKind::Tests, &script).format(Format::Junit).results_in("junit.xml");
     let folder = Folder::new();
     let report = quietly(std::slice::from_ref(&gate), &folder, &Options::default());
     assert_eq!((report.verdict, report.flaky_suspected.clone()), (Verdict::Passed, vec!["shaky".to_owned()]));
@@ -416,7 +417,7 @@ fn tests_that_the_tool_itself_tried_again_are_told_and_may_fail() {
 fn ticked(text: &str, may_skip: bool) -> Report {
     let folder = Folder::new();
     fs::write(folder.path().join("TODO.md"), text).expect("a file");
-    let mut gate = Gate::new("checklist", GateKind::Custom, &[]);
+    let mut gate = Gate::new("checklist", CheckKind::Custom, &[]);
     (gate.checklist, gate.may_skip) = (Some("TODO.md".into()), may_skip);
     quietly(&[gate], &folder, &once())
 }
@@ -466,7 +467,7 @@ fn the_same_open_item_three_times_is_thrashing() {
 #[test]
 fn a_checklist_that_is_not_there_has_not_passed() {
     let folder = Folder::new();
-    let mut gate = Gate::new("checklist", GateKind::Custom, &[]);
+    let mut gate = Gate::new("checklist", CheckKind::Custom, &[]);
     gate.checklist = Some("TODO.md".into());
     assert_eq!(quietly(&[gate], &folder, &once()).verdict, Verdict::Failed);
 }

@@ -15,6 +15,7 @@ mod labels;
 mod live;
 mod office;
 mod otlp;
+mod output_sweep;
 mod page;
 mod patience;
 mod posts;

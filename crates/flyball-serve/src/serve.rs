@@ -6,6 +6,7 @@ use crate::labels;
 use crate::live;
 use crate::office::{Office, Setting, Shared};
 use crate::otlp;
+use crate::output_sweep::sweep_orphans;
 use crate::patience::Patient;
 use crate::posts;
 use crate::runs::Workers;
@@ -293,6 +294,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     tokio::spawn(live::follow(Arc::clone(&office)));
     tokio::spawn(posts::watch(Arc::clone(&office)));
     tokio::spawn(labels::follow(Arc::clone(&office)));
+    tokio::spawn(sweep_orphans(Arc::clone(&office)));
     signals::deliver(&office);
     otlp::push(&office);
     let reception = Reception {

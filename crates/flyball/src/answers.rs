@@ -66,6 +66,7 @@ impl Answers {
         *self.known.entry(key) =
             Answered { body, seq: answer.seq, decision: answer.decision, state: answer.state };
         let plain = answer.trips.is_empty() && answer.effects.is_empty() && answer.feedback.is_none();
+        let plain = plain && answer.output.is_none();
         if plain {
             return;
         }

@@ -1,6 +1,7 @@
 //! The answer to an event: allow, warn, block or halt, with the trips behind it and what is to be done next.
 
 use crate::fingerprint::Fingerprint;
+use crate::output::Output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -247,6 +248,9 @@ pub struct Decision {
     pub retry_after_ms: Option<u64>,
     /// What is to be done or told now.
     pub effects: Vec<Effect>,
+    /// The large output that the event was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
 }
 
 impl Decision {
@@ -270,8 +274,10 @@ impl Decision {
 
     /// The same for a decision that has nothing to tell, as most have; byte for byte what the long way gives.
     fn plain(&self) -> Option<String> {
-        let Decision { session, seq, decision, state, trips, feedback, retry_after_ms, effects } = self;
-        let silent = trips.is_empty() && effects.is_empty() && feedback.is_none() && retry_after_ms.is_none();
+        let Decision { session, seq, decision, state, trips, feedback, retry_after_ms, effects, output } =
+            self;
+        let silent = trips.is_empty() && effects.is_empty() && output.is_none();
+        let silent = silent && feedback.is_none() && retry_after_ms.is_none();
         let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
         if !silent || session.bytes().any(special) {
             return None;

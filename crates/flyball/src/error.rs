@@ -39,6 +39,8 @@ pub enum Code {
     UnknownFormat,
     /// The input is one JSON document, and larger than may be read at once.
     DocumentTooLarge,
+    /// A check's `kind` names no tool whose output can be read.
+    UnknownCheckKind,
 }
 
 impl Code {
@@ -62,6 +64,7 @@ impl Code {
             Code::EmptyInput => "empty_input",
             Code::UnknownFormat => "unknown_format",
             Code::DocumentTooLarge => "document_too_large",
+            Code::UnknownCheckKind => "unknown_check_kind",
         }
     }
 }

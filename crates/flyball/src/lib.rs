@@ -21,7 +21,9 @@
 
 mod actions;
 mod answers;
+pub mod backpressure;
 mod blank;
+pub mod completion;
 pub mod confirm;
 mod decision;
 mod error;
@@ -36,6 +38,7 @@ mod lifecycle;
 pub mod limits;
 pub mod metrics;
 mod observation;
+pub mod output;
 mod periodic;
 mod person;
 pub mod policy;
@@ -46,6 +49,7 @@ mod sessions;
 mod state;
 mod suggest;
 mod tally;
+pub mod text;
 mod verdict;
 mod visible;
 mod window;
@@ -57,12 +61,12 @@ pub use decision::{
 };
 pub use error::{Code, Error};
 pub use event::{
-    Better, Check, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
+    Better, Check, CheckKind, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
     effect_of, normalise_into, normalised, type_names as event_types, without_timestamps,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS};
+pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS, granted_amount};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{
@@ -72,6 +76,7 @@ pub use report::{
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
 pub use state::State;
+pub use suggest::closest;
 pub use tally::ToolUse;
 pub use verdict::waits;
 pub use visible::{is_deceptive, visible};

@@ -268,6 +268,17 @@ fn release(
     }
     let n = n.unwrap_or(policy.releases.grant).clamp(1, 1000);
     let budget = latched.filter(|latch| latch.guard == guard).and_then(|latch| latch.budget.clone());
+    let spent = std::mem::take(&mut state.spent_budgets);
+    let grants = state.rules > RulesVersion::V1 && mode != ReleaseMode::Keep;
+    if let Some(tripped) = budget.as_ref().filter(|_| grants) {
+        let spent = if spent.is_empty() { vec![tripped.clone()] } else { spent };
+        for tripped in &spent {
+            let granted = state.watch.budget.grant(policy, tripped, n, mode == ReleaseMode::Reset);
+            trips.effects.push(("budget.raised", granted.fields()));
+        }
+        lift(policy, state, &guard, trips);
+        return;
+    }
     match (mode, &budget) {
         (ReleaseMode::Grant, Some(tripped)) => state.watch.budget.raise(tripped, n, false),
         // A person's stop is lifted, never granted in advance: the next one stops as well.
@@ -288,6 +299,11 @@ fn release(
         }
         (ReleaseMode::Keep, _) => {}
     }
+    lift(policy, state, &guard, trips);
+}
+
+/// Lifts what a guard holds the session with.
+fn lift(policy: &Policy, state: &mut State, guard: &str, trips: &mut Trips) {
     let lifts = |latch: &Option<Latch>| latch.as_ref().is_some_and(|latch| latch.guard == guard);
     if lifts(&state.halted) {
         state.halted = None;

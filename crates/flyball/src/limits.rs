@@ -67,6 +67,8 @@ pub const EVIDENCE_HASHES: usize = 8;
 pub const EVIDENCE_FINGERPRINTS: usize = 8;
 /// The longest feedback to a model, in characters.
 pub const FEEDBACK_CHARS: usize = 600;
+/// How many budgets that are used up at once are remembered for a release.
+pub const SPENT_BUDGETS: usize = 8;
 /// How many stops by people are remembered until they are lifted.
 pub const STOPS: usize = 4;
 

@@ -184,6 +184,7 @@ impl Metrics {
                 *bounded(&mut self.releases, guard.as_deref().unwrap_or("all")) += 1;
             }
             Kind::ToolFinished { .. } if event.extra.contains_key("large") => self.large_responses += 1,
+            Kind::OutputReceived { output: Some(_), .. } => self.large_responses += 1,
             _ => {}
         }
     }

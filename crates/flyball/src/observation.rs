@@ -3,7 +3,7 @@
 
 use crate::event::{Event, Kind, normalised, normalised_markdown, value_fingerprint, without_timestamps};
 use crate::fingerprint::Fingerprint;
-use crate::guards::{check_failed, failure_fingerprint};
+use crate::backpressure;
 use crate::limits::EVIDENCE_HASHES;
 use crate::rules_version::RulesVersion;
 use crate::window::{cut, keep};
@@ -114,9 +114,9 @@ impl WorkLog {
                     keep(&mut self.diffs, diff, EVIDENCE_HASHES);
                 }
             }
-            Kind::GateChecked { checks, .. } if !self.failing_sets && checks.iter().any(check_failed) => {
-                keep(&mut self.failing, failure_fingerprint(checks), EVIDENCE_HASHES);
-                let failed = checks.iter().filter(|check| check_failed(check)).take(NAMES);
+            Kind::GateChecked { checks, .. } if !self.failing_sets && checks.iter().any(backpressure::failed) => {
+                keep(&mut self.failing, backpressure::failure_fingerprint(checks), EVIDENCE_HASHES);
+                let failed = checks.iter().filter(|check| backpressure::failed(check)).take(NAMES);
                 self.failing_names = failed.map(|check| cut(&check.name, NAME_BYTES).to_owned()).collect();
             }
             _ => {}

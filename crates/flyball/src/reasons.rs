@@ -21,7 +21,7 @@ pub enum Ending {
 
 /// Every reason with its kind of end. `completed`, `transition` and `error` are said by whoever ends a session; all
 /// others are reasons of trips.
-pub const REASONS: [(&str, Ending); 39] = [
+pub const REASONS: [(&str, Ending); 41] = [
     ("completed", Ending::Success),
     ("transition", Ending::Success),
     ("max_runtime", Ending::Exhaustion),

@@ -5,12 +5,12 @@ use crate::decision::{HaltReason, Status};
 use crate::error::{Code, Error};
 use crate::event::Usage;
 use crate::flow::Flow;
-use crate::guards::{Tripped, Watch};
+use crate::guards::{Position, Tripped, Watch};
 use crate::ledger::Ledger;
 use crate::limits::STATE_BYTES;
 use crate::observation::WorkLog;
 use crate::person::Person;
-use crate::policy::Counters;
+use crate::policy::{Counters, Policy};
 use crate::rules_version::RulesVersion;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,8 @@ pub struct State {
     pub(crate) ended: bool,
     pub(crate) halted: Option<Latch>,
     pub(crate) blocked: Option<Latch>,
+    /// The budgets that were used up at the halt.
+    pub(crate) spent_budgets: Vec<Tripped>,
     /// Stops by people that were not lifted, oldest first. Under version 1 of the rules a stop is in `halted` instead.
     pub(crate) stops: Vec<Stop>,
     /// A question that waits for a person, and restarts.
@@ -147,6 +149,9 @@ impl State {
         }
         if self.work != WorkLog::default() {
             sections.write("work", 1, &self.work)?;
+        }
+        if !self.spent_budgets.is_empty() {
+            sections.write("spent_budgets", 1, &self.spent_budgets)?;
         }
         if (self.behind_ms, self.suspended_ms) != (0, 0) {
             sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
@@ -224,6 +229,7 @@ impl State {
                 rest
             })),
             "work" => into(read_into(&mut self.work, layout, bytes)),
+            "spent_budgets" => into(read_into(&mut self.spent_budgets, layout, bytes)),
             "clock" => {
                 let mut clock = (0, 0);
                 let rest = into(read_into(&mut clock, layout, bytes))?;
@@ -322,6 +328,16 @@ impl State {
     #[must_use]
     pub const fn active_ms(&self) -> u64 {
         self.active_ms
+    }
+
+    /// How much time the session has, before its next event, until a budget is used up: runtime, wall-clock time, the
+    /// timeout of the turn, and the runtime of the node and of the loops that it is in. `now` is the time in milliseconds
+    /// since 1970. `None` if no enforced budget limits it.
+    #[must_use]
+    pub fn time_left_ms(&self, policy: &Policy, node: Option<&str>, now: u64) -> Option<u64> {
+        let wall_ms = now.max(self.now).saturating_sub(self.started.unwrap_or(now));
+        let position = Position { policy, flow: &self.flow, node, active_ms: self.active_ms, wall_ms };
+        self.watch.budget.time_left_ms(&position)
     }
 
     /// The counters that custom rules and reports look at.

@@ -4,7 +4,8 @@
 const MAX_WORD: usize = 64;
 
 /// The closest known word, if it is close enough to be what was meant.
-pub(crate) fn closest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn closest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let plain = plain(written);
     if plain.len() > MAX_WORD {
         return None;

@@ -3,7 +3,8 @@
 use crate::decision::{Decision, Effect, Severity, Status, Trip, Verdict};
 use crate::event::{Event, Kind};
 use crate::guards::{Draft, Tripped, Trips};
-use crate::limits::FEEDBACK_CHARS;
+use crate::limits::{FEEDBACK_CHARS, SPENT_BUDGETS};
+use crate::output::{Output, OutputLimits};
 use crate::person::Person;
 use crate::policy::Policy;
 use crate::rules_version::RulesVersion;
@@ -48,6 +49,8 @@ pub(crate) fn settle(
 pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips: Trips) -> Decision {
     let verdict = trips.verdict();
     let mut effects: Vec<(&str, BTreeMap<String, Value>)> = trips.effects;
+    let refusals = trips.list.iter().filter(|draft| draft.trip.severity >= Severity::Block);
+    effects.extend(refusals.filter_map(|draft| draft.refusal.clone()));
     let already = state.halted.is_some();
     match verdict {
         Verdict::Warn => state.totals.warnings = state.totals.warnings.saturating_add(1),
@@ -62,6 +65,7 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
     if let Some(draft) = halting.filter(|draft| !already && !standing_above(draft)) {
         if !is_stop {
             state.halted = Some(latch(draft, state.seq));
+            state.spent_budgets = spent_budgets(state.rules, &trips.list);
         }
         effects.push(("loop.halted", halted_fields(policy, state, draft)));
         if policy.notify {
@@ -96,7 +100,25 @@ pub(crate) fn conclude(policy: &Policy, state: &mut State, event: &Event, trips:
         feedback,
         retry_after_ms,
         trips: trips.list.into_iter().map(finish).collect(),
+        output: large_output(policy, event),
     }
+}
+
+/// The budgets that are used up at a halt: a release raises all of them, or the next step would stop at the second one.
+fn spent_budgets(rules: RulesVersion, drafts: &[Draft]) -> Vec<Tripped> {
+    if rules == RulesVersion::V1 {
+        return Vec::new();
+    }
+    let halts = drafts.iter().filter(|draft| draft.trip.severity == Severity::Halt);
+    halts.filter_map(|draft| Tripped::of(&draft.trip)).take(SPENT_BUDGETS).collect()
+}
+
+/// What to hand to the model instead of an output that is too large.
+fn large_output(policy: &Policy, event: &Event) -> Option<Output> {
+    let Kind::OutputReceived { tool, text, output, .. } = &event.kind else { return None };
+    let guards = policy.guards_for_output(tool.as_deref(), event.node.as_deref());
+    let limits = OutputLimits::from(&guards.large_response);
+    Output::of(text.as_deref().unwrap_or_default(), output.as_ref(), limits)
 }
 
 /// The answer to a permission that is asked for again after the session was halted or stopped. Nothing is recorded.

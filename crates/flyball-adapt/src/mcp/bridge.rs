@@ -253,6 +253,9 @@ impl Bridge {
         let gate = Arc::clone(&self.gate);
         if let Ok(new) = tokio::task::spawn_blocking(move || gate.server_says(&text)).await {
             say(&new);
+            for line in self.gate.notifications() {
+                say(&line);
+            }
         }
     }
 

@@ -5,16 +5,18 @@
 //! person (elicitation), if it can; otherwise the answer says which command a person types, and the next attempt finds
 //! the approval.
 
+use super::Setting;
 use super::message::{Message, ToolCall, refusal};
-use super::results::{edited, said};
-use super::{Setting, Spill};
+use super::outputs::{self, READ_TOOL};
+use super::results::{Replacing, edited, said};
 use crate::model_proxy::Trouble;
 use crate::model_proxy::quoted;
+use flyball::output::OutputLimits;
 use flyball::policy::{Effect, OnError};
 use flyball::{Decision, Fingerprint, RulesVersion, Status, Verdict};
 use flyball_journal::Refusal;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +40,7 @@ pub(super) enum Act {
 #[derive(Debug, Clone)]
 struct Open {
     call: String,
+    tool: String,
     /// The tool and its arguments.
     what: Fingerprint,
     note: Option<String>,
@@ -58,6 +61,13 @@ struct State {
     /// The client can ask a person.
     elicits: bool,
     asked: u64,
+    /// Requests for the list of tools, by id, and the one that begins the connection.
+    lists: BTreeSet<String>,
+    initializes: Option<String>,
+    /// The server says when its list of tools changes, so that the client listens to that.
+    tells_of_changes: bool,
+    /// Notifications of ours for the client.
+    notifications: Vec<String>,
 }
 
 /// What all connections have in common.
@@ -66,11 +76,23 @@ pub(super) struct Shared {
     calls: AtomicU64,
     /// Calls of which the server wants to know more before it goes on, with their sessions.
     paused: Mutex<Vec<(String, Open)>>,
+    /// Large outputs that were stored here.
+    pub(super) outputs: outputs::Written,
 }
 
 impl Shared {
     pub(super) fn new(setting: Setting) -> Arc<Self> {
-        Arc::new(Shared { setting, calls: AtomicU64::new(0), paused: Mutex::default() })
+        Arc::new(Shared {
+            setting,
+            calls: AtomicU64::new(0),
+            paused: Mutex::default(),
+            outputs: outputs::Written::default(),
+        })
+    }
+
+    /// Removes what was stored for clients that are gone now. What cannot be removed is swept later.
+    pub(super) fn remove_outputs(&self) {
+        self.outputs.remove_all(self.setting.recorder.outputs());
     }
 
     fn paused(&self) -> MutexGuard<'_, Vec<(String, Open)>> {
@@ -131,7 +153,15 @@ impl Gate {
             Some("initialize") => {
                 let can =
                     message.params().pointer("/capabilities/elicitation").is_some_and(|can| !can.is_null());
-                self.state().elicits = can;
+                let mut state = self.state();
+                state.elicits = can;
+                state.initializes = message.id().map(str::to_owned);
+            }
+            Some("tools/list") => {
+                let mut state = self.state();
+                if let Some(id) = message.id().filter(|_| state.lists.len() < UNDER_WAY) {
+                    state.lists.insert(id.to_owned());
+                }
             }
             Some("notifications/cancelled") => self.cancelled(&message.params()),
             _ => {}
@@ -148,8 +178,29 @@ impl Gate {
         session.ok().flatten().is_none_or(|(state, _)| state.is_held())
     }
 
+    /// A call of our own tool: a part of a large output. It is put to the guards as any other.
+    fn read_output(&self, id: &str, call: &ToolCall) -> Vec<Act> {
+        let number = self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("{}-{number}", self.shared.setting.start);
+        let event = json!({"type": "tool.requested", "id": format!("mcp-{name}"), "call": name,
+            "tool": call.name, "args": call.arguments});
+        match self.submit(event) {
+            // It only reads what the client was given a reference to.
+            Err(trouble) => self.complain(&trouble),
+            Ok(decision) if decision.decision >= Verdict::Block => return vec![refused(id, &decision)],
+            Ok(_) => {}
+        }
+        let recorder = &self.shared.setting.recorder;
+        let (ok, result) = outputs::read(recorder.outputs(), &self.session, &call.arguments);
+        self.finished(&name, ok, said(Some(&result.to_string()), None).1, false);
+        vec![Act::ToClient(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"))]
+    }
+
     /// A call that is wanted.
     fn called(&self, id: &str, call: ToolCall, line: &str) -> Vec<Act> {
+        if call.name == READ_TOOL && self.shared.outputs.has_any(&self.session) {
+            return self.read_output(id, &call);
+        }
         if call.goes_on() {
             let what = identity(&call);
             let mut paused = self.shared.paused();
@@ -250,7 +301,8 @@ impl Gate {
                 let note = note.map(|text| format!("[flyball] Note of the loop guard: {text}"));
                 let mut state = self.state();
                 if state.open.len() < UNDER_WAY {
-                    state.open.insert(id.to_owned(), Open { call: name, what: identity(call), note });
+                    let open = Open { call: name, tool: call.name.clone(), what: identity(call), note };
+                    state.open.insert(id.to_owned(), open);
                 }
                 vec![Act::ToServer(line.to_owned())]
             }
@@ -328,7 +380,7 @@ impl Gate {
             state.open.remove(&id)
         };
         if let Some(open) = open {
-            self.finished(&open.call, false, "cancelled".to_owned());
+            self.finished(&open.call, false, "cancelled".to_owned(), false);
         }
     }
 
@@ -345,7 +397,11 @@ impl Gate {
 
     fn one_of_server(&self, line: &str) -> String {
         let Some(message) = Message::read(line) else { return line.to_owned() };
-        let open = message.answers().and_then(|id| self.state().open.remove(id));
+        let Some(id) = message.answers() else { return line.to_owned() };
+        if let Some(new) = self.handshake_or_list(id, line, message.result.map(|raw| raw.get())) {
+            return new;
+        }
+        let open = self.state().open.remove(id);
         let Some(open) = open else { return line.to_owned() };
         let result = message.result.map(|raw| raw.get());
         if result.and_then(|result| crate::splice::field(result, "resultType")) == Some("\"input_required\"")
@@ -357,15 +413,74 @@ impl Gate {
             return line.to_owned();
         }
         let (ok, text) = said(result, message.error.map(|raw| raw.get()));
-        self.finished(&open.call, ok, text);
-        let spill: &dyn Spill = self.shared.setting.spill.as_ref();
-        let new = result.and_then(|result| edited(line, result, open.note.as_deref(), spill));
+        let before = self.shared.outputs.count();
+        let new = result.and_then(|result| self.edited(line, result, &open));
+        let large = self.shared.outputs.count() > before;
+        self.finished(&open.call, ok, text, large);
         new.unwrap_or_else(|| line.to_owned())
     }
 
-    fn finished(&self, call: &str, ok: bool, text: String) {
+    /// The answer to a call with its large parts replaced.
+    fn edited(&self, line: &str, result: &str, open: &Open) -> Option<String> {
+        let recorder = &self.shared.setting.recorder;
+        let guards = recorder.policy().guards_for_output(Some(&open.tool), None);
+        let limits = OutputLimits::from(&guards.large_response);
+        let store = |text: &str| {
+            let stored = self.shared.outputs.store(recorder.outputs(), &self.session, text, &limits)?;
+            if stored.is_first {
+                self.tell_of_tool();
+            }
+            Some(stored.replaced)
+        };
+        let replacing = Replacing {
+            threshold: limits.threshold.unwrap_or(usize::MAX),
+            has_schema: self.shared.outputs.has_schema(&open.tool),
+            store: &store,
+        };
+        edited(line, result, open.note.as_deref(), &replacing)
+    }
+
+    /// The answer to `initialize` is remembered. A list of tools gets one more once there is something to read with it.
+    fn handshake_or_list(&self, id: &str, line: &str, result: Option<&str>) -> Option<String> {
+        let mut state = self.state();
+        if state.initializes.as_deref() == Some(id) {
+            state.initializes = None;
+            let result: Value = serde_json::from_str(result?).ok()?;
+            let tells = result.pointer("/capabilities/tools/listChanged") == Some(&Value::Bool(true));
+            state.tells_of_changes = tells;
+            return Some(line.to_owned());
+        }
+        if !state.lists.remove(id) {
+            return None;
+        }
+        drop(state);
+        let result = result?;
+        self.shared.outputs.note_schemas(result);
+        let new =
+            self.shared.outputs.has_any(&self.session).then(|| outputs::with_tool(line, result)).flatten();
+        Some(new.unwrap_or_else(|| line.to_owned()))
+    }
+
+    /// There is a tool more from now on.
+    fn tell_of_tool(&self) {
+        let mut state = self.state();
+        if state.tells_of_changes {
+            let line = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            state.notifications.push(line.to_string());
+        }
+    }
+
+    /// What the client is to be told besides, after the message of the server that was just passed on.
+    pub(super) fn notifications(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().notifications)
+    }
+
+    fn finished(&self, call: &str, ok: bool, text: String, large: bool) {
         let key = if ok { "output" } else { "error" };
-        let event = json!({"type": "tool.finished", "id": format!("mcp-{call}-end"), "call": call, "ok": ok, key: text});
+        let mut event = json!({"type": "tool.finished", "id": format!("mcp-{call}-end"), "call": call, "ok": ok, key: text});
+        if large {
+            event["large"] = Value::Bool(true);
+        }
         if let Err(trouble) = self.submit(event) {
             self.complain(&trouble);
         }

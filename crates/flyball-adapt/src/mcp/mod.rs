@@ -6,13 +6,14 @@
 //! both sides.
 //!
 //! A line -> `stdio.rs` (a child process) or `http.rs` and `bridge.rs` (a server elsewhere) -> `gate.rs` decides -> the line itself, or an answer in its place; results come back through
-//! `results.rs`, where long texts are spilled and notes are added.
+//! `results.rs`, where large parts are replaced by references and notes are added. `outputs.rs` is the tool that reads them.
 
 mod bridge;
 mod events;
 mod gate;
 mod http;
 mod message;
+mod outputs;
 mod results;
 mod stdio;
 
@@ -27,15 +28,6 @@ use std::sync::Arc;
 
 /// The variable that marks a server which the proxy has started, and whatever that starts.
 pub const MARK: &str = "FLYBALL_MCP";
-
-/// Whoever keeps long texts out of a conversation.
-pub trait Spill: Send + Sync {
-    /// Texts of up to this many bytes are never long.
-    fn threshold(&self) -> usize;
-
-    /// What stands in the place of a long text; `None` if it is not long.
-    fn fit(&self, text: String) -> Option<String>;
-}
 
 /// What the proxy works with.
 pub struct Setting {
@@ -57,8 +49,6 @@ pub struct Setting {
     pub store_flag: String,
     /// Which calls are let through, loudly, when nothing can be decided.
     pub on_error: OnError,
-    /// Where long texts go.
-    pub spill: Box<dyn Spill>,
 }
 
 /// Serves a client on stdin and stdout, with the server as a child process, until one of them ends. Gives how the
@@ -67,8 +57,10 @@ pub struct Setting {
 /// # Errors
 /// If the server cannot be started.
 pub fn serve_stdio(argv: &[OsString], setting: Setting) -> Result<Option<ExitStatus>, Trouble> {
-    let session = setting.session.clone();
-    stdio::serve(argv, Gate::new(Shared::new(setting), session))
+    let (session, shared) = (setting.session.clone(), Shared::new(setting));
+    let ended = stdio::serve(argv, Gate::new(Arc::clone(&shared), session));
+    shared.remove_outputs();
+    ended
 }
 
 /// Serves clients over HTTP, with a server behind HTTP, until a signal says stop.
@@ -76,9 +68,11 @@ pub fn serve_stdio(argv: &[OsString], setting: Setting) -> Result<Option<ExitSta
 /// # Errors
 /// If the URL cannot be used, or the machine refuses.
 pub fn serve_http(listener: TcpListener, url: &str, setting: Setting) -> Result<(), Trouble> {
-    let http = Arc::new(http::Http::new(Shared::new(setting), url)?);
-    crate::listen::serve(listener, move |request| Arc::clone(&http).answer(request))
-        .map_err(crate::model_proxy::refused)
+    let shared = Shared::new(setting);
+    let http = Arc::new(http::Http::new(Arc::clone(&shared), url)?);
+    let ended = crate::listen::serve(listener, move |request| Arc::clone(&http).answer(request));
+    shared.remove_outputs();
+    ended.map_err(crate::model_proxy::refused)
 }
 
 /// Serves a client on stdin and stdout, with a server behind HTTP, until the client sends nothing more. `headers` go with
@@ -87,7 +81,10 @@ pub fn serve_http(listener: TcpListener, url: &str, setting: Setting) -> Result<
 /// # Errors
 /// If the URL or a header cannot be used.
 pub fn serve_bridge(url: &str, headers: &[(String, String)], setting: Setting) -> Result<(), Trouble> {
-    bridge::serve(url, headers, Shared::new(setting))
+    let shared = Shared::new(setting);
+    let ended = bridge::serve(url, headers, Arc::clone(&shared));
+    shared.remove_outputs();
+    ended
 }
 
 /// A URL in two: up to its path, and the path.

@@ -1,8 +1,8 @@
 //! Results of tools: what they say, and how words are added or a long text is replaced without touching anything else.
 
-use super::Spill;
 use crate::splice::{addition, elements, field, place, replaced};
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// The longest text of a result that is recorded as it is.
 const RECORDED: usize = 256 * 1024;
@@ -38,26 +38,110 @@ fn bounded(text: String) -> String {
     format!("{} [{} bytes, {digest}]", text.get(..cut).unwrap_or_default(), text.len())
 }
 
-/// The answer with long texts replaced by their previews, and a note at the end. `None` if nothing changes.
-pub(super) fn edited(line: &str, result: &str, note: Option<&str>, spill: &dyn Spill) -> Option<String> {
-    let content = field(result, "content")?;
-    let mut edits = Vec::new();
-    for block in elements(content)? {
-        let Some(raw) = field(block, "text") else { continue };
+/// A large text of a result that was stored, or cut because it could not be.
+pub(super) struct Replaced {
+    /// What stands in its place.
+    pub(super) text: String,
+    /// The same for programs: `{ref, preview, bytes, chars}`.
+    pub(super) output: Value,
+}
+
+/// How large parts of a result are replaced.
+pub(super) struct Replacing<'a> {
+    /// Texts of up to this many bytes are never large.
+    pub(super) threshold: usize,
+    /// The tool has declared what its structured content looks like.
+    pub(super) has_schema: bool,
+    /// Stores a text; `None` if it is not large.
+    pub(super) store: &'a dyn Fn(&str) -> Option<Replaced>,
+}
+
+/// The longest texts and lists of structured content that must keep its shape, tried one after the other.
+const SHAPES: [(usize, usize); 3] = [(1_000, 100), (200, 20), (40, 3)];
+
+/// The answer with large parts replaced by their previews, and a note at the end. `None` if nothing changes.
+pub(super) fn edited(
+    line: &str,
+    result: &str,
+    note: Option<&str>,
+    replacing: &Replacing<'_>,
+) -> Option<String> {
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let mut notes: Vec<String> = note.map(str::to_owned).into_iter().collect();
+    let content = field(result, "content");
+    let mut first: Option<Value> = None;
+    for block in content.and_then(elements).unwrap_or_default() {
+        // The text of a block, or of a resource that stands in it.
+        let raw = field(block, "text").or_else(|| field(field(block, "resource")?, "text"));
         // A character is at least a byte, so a short text needs no second look.
-        if raw.len() <= spill.threshold() {
-            continue;
-        }
+        let Some(raw) = raw.filter(|raw| raw.len() > replacing.threshold) else { continue };
         let Ok(text) = serde_json::from_str::<String>(raw) else { continue };
-        if let Some(short) = spill.fit(text) {
-            edits.push((place(line, raw)?, Value::from(short).to_string()));
+        if let Some(Replaced { text, output }) = (replacing.store)(&text) {
+            edits.push((place(line, raw)?, Value::from(text).to_string()));
+            first.get_or_insert(output);
         }
     }
-    if let Some(note) = note {
-        let end = place(line, content)?.end.checked_sub(1)?;
-        edits.push((end..end, addition(content, note, &json!({"type": "text", "text": note}))?));
+    match field(result, "structuredContent") {
+        Some(raw) if raw.len() > replacing.threshold => {
+            if let Some(stored) = (replacing.store)(raw) {
+                let (new, told) = structured(raw, stored, replacing);
+                edits.push((place(line, raw)?, new));
+                notes.extend(told);
+            }
+        }
+        // For programs that read the structured content and nothing else.
+        None if !replacing.has_schema => {
+            if let Some(output) = first {
+                let end = place(line, result)?.end.checked_sub(1)?;
+                let comma =
+                    if result.trim_start_matches('{').trim_start().starts_with('}') { "" } else { "," };
+                edits.push((end..end, format!("{comma}\"structuredContent\":{}", json!({"output": output}))));
+            }
+        }
+        _ => {}
     }
+    if let Some(content) = content {
+        let end = place(line, content)?.end.checked_sub(1)?;
+        let mut inserted = String::new();
+        for note in &notes {
+            let part = json!({"type": "text", "text": note});
+            let so_far = if inserted.is_empty() { content } else { "[0]" };
+            inserted.push_str(&addition(so_far, note, &part)?);
+        }
+        if !inserted.is_empty() {
+            edits.push((end..end, inserted));
+        }
+    }
+    edits.sort_by_key(|(place, _)| place.start);
     if edits.is_empty() { None } else { replaced(line, &edits) }
+}
+
+/// What stands in the place of large structured content: the reference. If the tool has declared its shape, the content is
+/// shortened and keeps it, and a note has the reference.
+fn structured(raw: &str, stored: Replaced, replacing: &Replacing<'_>) -> (String, Option<String>) {
+    let Replaced { text, output } = stored;
+    if replacing.has_schema
+        && let Ok(value) = serde_json::from_str::<Value>(raw)
+    {
+        let shortened = SHAPES.iter().map(|(chars, items)| shortened(&value, *chars, *items).to_string());
+        if let Some(new) = shortened.into_iter().find(|new| new.len() <= replacing.threshold) {
+            return (new, Some(format!("[flyball] structuredContent is shortened. {text}")));
+        }
+    }
+    (json!({"output": output}).to_string(), None)
+}
+
+/// A value of the same shape with long texts cut and long lists ended.
+fn shortened(value: &Value, chars: usize, items: usize) -> Value {
+    match value {
+        Value::String(text) => flyball::text::cut(text, chars).into(),
+        Value::Array(all) => all.iter().take(items).map(|value| shortened(value, chars, items)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| (key.clone(), shortened(value, chars, items)));
+            Value::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -1,23 +1,55 @@
 //! Results of tools: what is recorded, what is replaced, what is added.
 
-use super::{edited, said};
-use crate::mcp::Spill;
+use super::{Replaced, Replacing, edited, said};
 use crate::splice::field;
+use serde_json::{Value, json};
 
-struct Cut;
-
-impl Spill for Cut {
-    fn threshold(&self) -> usize {
-        10
-    }
-
-    fn fit(&self, text: String) -> Option<String> {
-        (text.chars().count() > 10).then(|| format!("{}…", text.chars().take(3).collect::<String>()))
-    }
+fn edit_with(line: &str, note: Option<&str>, threshold: usize, has_schema: bool) -> Option<String> {
+    let store = |text: &str| {
+        let text = (text.chars().count() > threshold).then(|| text.chars().take(3).collect::<String>())?;
+        Some(Replaced { output: json!({"ref": "r", "preview": text}), text: format!("{text}…") })
+    };
+    edited(line, field(line, "result")?, note, &Replacing { threshold, has_schema, store: &store })
 }
 
 fn edit(line: &str, note: Option<&str>) -> Option<String> {
-    edited(line, field(line, "result")?, note, &Cut)
+    edit_with(line, note, 10, true)
+}
+
+fn result(line: &str) -> Value {
+    serde_json::from_str::<Value>(line).expect("JSON")["result"].clone()
+}
+
+#[test]
+fn a_large_text_gets_structured_content_unless_the_tool_has_a_schema() {
+    let line = r#"{"id":1,"result":{"content":[{"type":"text","text":"a long text is here"}]}}"#;
+    let got = edit_with(line, None, 10, false).expect("edited");
+    assert_eq!(result(&got)["structuredContent"], json!({"output": {"ref": "r", "preview": "a l"}}));
+    assert_eq!(result(&edit(line, None).expect("edited")).get("structuredContent"), None);
+    let resource = r#"{"id":1,"result":{"content":[{"type":"resource","resource":{"uri":"x:y","text":"a long text is here"}}]}}"#;
+    let got = edit_with(resource, None, 10, false).expect("edited");
+    assert_eq!(result(&got)["content"][0]["resource"], json!({"uri": "x:y", "text": "a l…"}));
+}
+
+#[test]
+fn large_structured_content_is_replaced_or_shortened_in_its_shape() {
+    let rows: Vec<Value> = (0..400).map(|n| json!({"id": n, "name": "x".repeat(50)})).collect();
+    let line = json!({"id": 1, "result": {"structuredContent": {"rows": rows, "total": 400}, "content": [{"type": "text", "text": "400 rows"}]}}).to_string();
+    let got = edit_with(&line, Some("n"), 5_000, false).expect("edited");
+    assert_eq!(result(&got)["structuredContent"]["output"]["ref"], "r");
+    assert_eq!(result(&got)["content"][1]["text"], "n");
+    let got = edit_with(&line, None, 5_000, true).expect("edited");
+    let structured = &result(&got)["structuredContent"];
+    assert_eq!((&structured["total"], structured["rows"][0]["id"].as_u64()), (&json!(400), Some(0)));
+    assert!(structured.to_string().len() <= 5_000);
+    assert!(result(&got)["content"][1]["text"].as_str().is_some_and(|text| text.contains("shortened")));
+    let bare = json!({"id": 1, "result": {"structuredContent": {"text": "y".repeat(9_000)}}}).to_string();
+    assert_eq!(
+        result(&edit_with(&bare, None, 5_000, false).expect("edited"))["structuredContent"]["output"]["ref"],
+        "r"
+    );
+    let small = json!({"id": 1, "result": {"structuredContent": {"text": "y"}, "content": []}}).to_string();
+    assert_eq!(edit_with(&small, None, 5_000, false), None);
 }
 
 #[test]

@@ -247,7 +247,11 @@ fn from_server(
                     Ok(text) => {
                         let (text, end) = text.strip_suffix('\n').map_or((text, ""), |text| (text, "\n"));
                         let new = gate.server_says(text);
-                        write_all(&out, &[new.as_bytes(), end.as_bytes()])
+                        let written = write_all(&out, &[new.as_bytes(), end.as_bytes()]);
+                        let more = gate.notifications().into_iter();
+                        more.fold(written, |written, line| {
+                            written.and_then(|()| write_all(&out, &[line.as_bytes(), b"\n"]))
+                        })
                     }
                     Err(_) => write_all(&out, &[&line]),
                 },

@@ -4,6 +4,7 @@ use super::lines::Reader;
 use super::{Broken, Format, Item, Sink, Summary};
 use flyball::limits::EVENT_BYTES;
 use flyball::{Code, Error, Event};
+use flyball_journal::parsed_checks;
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
@@ -43,7 +44,12 @@ pub(super) fn read(reader: Reader<'_>, sink: Sink<'_>) -> Result<Summary, Broken
             Ok(Cow::Owned(clean)) => clean.as_bytes(),
             _ => text,
         };
-        match Event::from_bytes(clean) {
+        let read = Event::from_bytes(clean).and_then(|event| {
+            // What was understood as an event is UTF-8.
+            let parsed = parsed_checks(&event, &String::from_utf8_lossy(clean))?;
+            parsed.map_or(Ok(event), |text| Event::from_json(&text))
+        });
+        match read {
             Ok(event) => {
                 if !sink(Item::plain(event, line)) {
                     return Ok(summary);

@@ -193,6 +193,31 @@ pub(crate) struct Send {
     pub(crate) who: Who,
 }
 
+/// `flyball output`.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// The reference of the output, as a decision or a result gives it.
+    #[arg(value_name = "REF")]
+    pub(crate) reference: String,
+    /// The first character to print; 0 is the beginning.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: u64,
+    /// How many characters to print; 0 = to the end.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) limit: u64,
+    /// Print the lines that contain this text instead, each with the offset where it begins.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["offset", "limit"])]
+    pub(crate) search: Option<String>,
+    /// Print the path of its file instead; an output in a PostgreSQL store has none.
+    #[arg(long, conflicts_with_all = ["offset", "limit", "search"])]
+    pub(crate) path: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `flyball prune`.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {

@@ -223,6 +223,10 @@ fn released(word: &mut Word<'_>, event: Value, guard: &str, lets: &str) -> Resul
     }
     let used = word.state.report(&word.policy).releases.get(guard).copied().unwrap_or_default();
     let ceiling = word.policy.releases.ceiling;
+    // A budget is raised in its own unit, and the decision says by how much.
+    let raised = decision.effects.iter().filter(|effect| effect.effect == "budget.raised");
+    let raised: Vec<&str> = raised.filter_map(|effect| effect.fields.get("text")?.as_str()).collect();
+    let lets = if raised.is_empty() { lets.to_owned() } else { line(&raised.join("; "), 600) };
     means.push(format!("Released: {guard}, {lets} ({} of {ceiling}).", plural(used, "release")));
     if has(&decision, "label.removed") {
         means.push("The label that called a person is off.".to_owned());

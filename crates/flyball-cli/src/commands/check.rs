@@ -44,6 +44,9 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     };
     let resolved = resolve(&layers, preset)?;
     Door::check(&resolved)?;
+    if let Some(plan) = &plan {
+        check_gates(plan, &resolved)?;
+    }
     let mut warnings = resolved.warnings.clone();
     let graph = workflow.as_ref().map(|workflow| {
         let pairs: Vec<(&str, &str)> =
@@ -81,6 +84,18 @@ pub(crate) fn run(args: &Check) -> Result<Exit, Failure> {
     }
     print(&mut out, &file, &resolved, &warnings, graph.as_ref())?;
     Ok(Exit::Done)
+}
+
+/// Gates that need each other in a circle, by their own `needs` and the dependencies of the policy together.
+fn check_gates(plan: &Plan, resolved: &Resolved) -> Result<(), Failure> {
+    if !plan.uses_gates() {
+        return Ok(());
+    }
+    match plan.gates_in(&plan.folder, &resolved.policy.guards.gate.dependencies) {
+        Err(error) if error.code == "gate_cycle" => Err(flyball_run::Failure::from(error).into()),
+        // What else a gate needs is known where the run works.
+        _ => Ok(()),
+    }
 }
 
 /// The file's own policy, under the preset that was asked for.

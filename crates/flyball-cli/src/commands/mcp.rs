@@ -11,25 +11,10 @@ use crate::store;
 use crate::words::line;
 use flyball::Preset;
 use flyball_adapt::mcp::{self, Setting};
-use flyball_journal::{Address, Door, Recorder, RecorderOptions};
-use flyball_run::spill::{Outcome, Spill, SpillOptions};
+use flyball_journal::{Door, Recorder, RecorderOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Where long results go.
-struct Large(Spill);
-
-impl mcp::Spill for Large {
-    fn threshold(&self) -> usize {
-        self.0.options().threshold.unwrap_or(usize::MAX)
-    }
-
-    fn fit(&self, text: String) -> Option<String> {
-        let fitted = self.0.fit(text);
-        (fitted.outcome != Outcome::Whole).then_some(fitted.text)
-    }
-}
 
 /// Runs the command until the client or the server ends.
 pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
@@ -43,8 +28,7 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
         let name = program.map_or_else(|| "http".into(), |stem| stem.to_string_lossy());
         format!("mcp-{name}-{start}")
     });
-    let options = SpillOptions::from(&recorder.policy().guards.large_response);
-    let spill = Spill::open(&files(&address)?.join("large"), &session, options)?;
+    store::sweep_outputs(recorder.outputs());
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
     let on_error = OnError::for_tools(args.on_error, recorder.policy());
     // Not its arguments: there may be keys among them.
@@ -68,7 +52,6 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
         start,
         store_flag: store_flag(args.store.store.as_deref()),
         on_error,
-        spill: Box::new(Large(spill)),
     };
     let ended_well = match (&args.url, args.listen) {
         (Some(url), Some(listen)) => {
@@ -113,14 +96,4 @@ fn headers(list: &[String]) -> Result<Vec<(String, String)>, Failure> {
         })
     });
     wanted.collect()
-}
-
-/// The folder beside the store; the project's own if the store is no file.
-fn files(address: &Address) -> Result<PathBuf, Failure> {
-    match address {
-        Address::File(path) | Address::Project(path) => {
-            Ok(path.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf))
-        }
-        _ => Ok(std::env::current_dir()?.join(".flyball")),
-    }
 }

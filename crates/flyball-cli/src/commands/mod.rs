@@ -15,6 +15,7 @@ pub(crate) mod mcp;
 pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod outbox;
+pub(crate) mod output;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod prune;

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Observe) -> Result<Exit, Failure> {
     let source = load::source(&args.policy, Preset::Agent)?;
     let address = store::named(args.store.as_deref())?.unwrap_or(Address::Memory);
     let recorder = Recorder::new(address.open()?, source, RecorderOptions::default());
+    store::sweep_outputs(recorder.outputs());
     let mut lines = Lines::open(Path::new("-"))?.behind(recorder.policy())?;
     let deliveries = Deliveries::start(&recorder);
     let mut tally = Tally::default();

@@ -227,3 +227,31 @@ fn a_label_taken_off_wakes_the_worker_through_the_server_and_from_the_command_li
         assert_eq!(steps(&flows), ["fix", "fix", "fix"]);
     }
 }
+
+/// The first time it is run it takes longer than the runtime allows.
+const CUT: &str = r#"
+version: 1
+name: cut
+policy: {budgets: {session: {runtime: 1s}}}
+nodes:
+  - {name: work, kind: command, run: [sh, -c, 'echo begun >> steps.log; if [ $(wc -l < steps.log) -lt 2 ]; then sleep 60; fi'], on_success: done, on_failure: failed}
+"#;
+
+#[test]
+fn a_run_that_a_budget_cut_continues_after_a_release_over_http() {
+    let folder = folder("cut");
+    let flows = flows(&folder);
+    std::fs::write(flows.join("cut.yaml"), CUT).unwrap();
+    let server = Server::start(&folder, &["--no-socket", "--workflows", flows.to_str().unwrap()]);
+    let person = server.key("anna", Role::Operator);
+    json_of(post(&server, "/v1/runs", &person, &json!({"workflow": "cut", "session": "slow"})), 202);
+    until("the cut", || run_of(&server, &person, "slow")["last"]["exit"] == 3);
+    let release = json!({"guard": "budget", "why": "it is worth it"});
+    let decision = json_of(post(&server, "/v1/sessions/slow/releases", &person, &release), 200);
+    let raised =
+        decision["effects"].as_array().unwrap().iter().find(|effect| effect["effect"] == "budget.raised");
+    let text = raised.unwrap_or_else(|| panic!("{decision}"))["text"].as_str().unwrap();
+    assert!(text.starts_with("granted 10m0s more runtime to the session: "), "{text}");
+    until("the end", || run_of(&server, &person, "slow")["last"]["exit"] == 0);
+    assert_eq!(steps(&flows), ["begun", "begun"]);
+}

@@ -105,6 +105,13 @@ impl ServerHandler for Server {
             "delete" => text("deleted".to_owned()),
             "fail" => CallToolResult::error(vec![ContentBlock::text("it does not work")]),
             "huge" => text("é".repeat(300_000)),
+            // Not listed, as the tools of a real server may be that it lists on another page.
+            "rows" => {
+                let rows: Vec<Value> = (0..20_000).map(|n| json!({"id": n, "name": "a row"})).collect();
+                let mut result = CallToolResult::structured(json!({"rows": rows, "total": 20_000}));
+                result.content = vec![ContentBlock::text("20000 rows")];
+                result
+            }
             other => return Err(ErrorData::invalid_params(format!("Unknown tool: {other}"), None)),
         }
         .into())

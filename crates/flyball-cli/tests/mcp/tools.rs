@@ -119,6 +119,72 @@ fn a_tool_that_fails_the_same_way_again_and_again_is_stopped() {
 }
 
 #[test]
+fn a_huge_result_has_a_reference_that_the_client_reads_in_slices() {
+    run(async {
+        let folder = folder("huge-slices");
+        let client = connect((), guarded(&folder, &[])).await;
+        let before = client.list_all_tools().await.unwrap().len();
+        let result = call(&client, "huge", json!({})).await;
+        let output = result.structured_content.clone().expect("structured content")["output"].clone();
+        let reference = output["ref"].as_str().unwrap().to_owned();
+        assert_eq!((&output["bytes"], &output["preview"]), (&json!(600_000), &json!("é".repeat(1_000))));
+        let listed = client.list_all_tools().await.unwrap();
+        assert_eq!(listed.len(), before + 1, "there is a tool to read it with");
+        assert_eq!(listed.last().unwrap().name, "flyball_read_output");
+        let (mut whole, mut offset) = (String::new(), 0_u64);
+        loop {
+            let arguments = json!({"ref": reference, "offset": offset, "limit": 100_000});
+            let slice = call(&client, "flyball_read_output", arguments).await.structured_content.unwrap();
+            whole.push_str(slice["text"].as_str().unwrap());
+            match slice["next"].as_u64() {
+                Some(next) => offset = next,
+                None => break,
+            }
+        }
+        assert_eq!(whole, "é".repeat(300_000));
+        let other = format!("{}-{}", "0".repeat(32), "0".repeat(32));
+        let unknown = call(&client, "flyball_read_output", json!({"ref": other})).await;
+        assert_eq!(unknown.is_error, Some(true));
+        client.cancel().await.unwrap();
+    });
+}
+
+#[test]
+fn huge_structured_content_is_replaced_by_its_reference() {
+    run(async {
+        let folder = folder("huge-structured");
+        let client = connect((), guarded(&folder, &[])).await;
+        let result = call(&client, "rows", json!({})).await;
+        let structured = result.structured_content.clone().expect("structured content");
+        assert!(structured.to_string().len() < 4_000, "{:.300}", structured.to_string());
+        assert!(structured["output"]["preview"].as_str().unwrap().starts_with("{"), "{structured:.300}");
+        let reference = structured["output"]["ref"].as_str().unwrap();
+        let arguments = json!({"ref": reference, "search": "\"total\":20000"});
+        let found = call(&client, "flyball_read_output", arguments).await;
+        assert_eq!(found.is_error, Some(false), "{found:?}");
+        assert_eq!(texts(&result)[0], "20000 rows", "a small text stays");
+        client.cancel().await.unwrap();
+    });
+}
+
+#[test]
+fn the_files_of_a_proxy_are_gone_when_it_has_ended() {
+    run(async {
+        let folder = folder("huge-ended");
+        let client = connect((), guarded(&folder, &[])).await;
+        let text = texts(&call(&client, "huge", json!({})).await).join("");
+        let path = text.split("saved to: ").nth(1).and_then(|rest| rest.lines().next()).unwrap().to_owned();
+        assert!(std::path::Path::new(&path).exists());
+        client.cancel().await.unwrap();
+        let began = std::time::Instant::now();
+        while std::path::Path::new(&path).parent().unwrap().exists() {
+            assert!(began.elapsed() < std::time::Duration::from_secs(30), "{path} is still there");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+}
+
+#[test]
 fn a_huge_result_goes_to_a_file() {
     run(async {
         let folder = folder("huge");

@@ -43,7 +43,7 @@ const fn base(command: &'static str, args: &'static [&'static str]) -> Base {
 
 const HOOK_INPUT: &str = r#"{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"touch x"},"tool_use_id":"t1"}"#;
 
-const BASES: [Base; 38] = [
+const BASES: [Base; 39] = [
     base("run", &["workflow.yaml"]),
     base("resume", &["cut-1"]),
     base("replay", &["events.jsonl"]),
@@ -74,6 +74,7 @@ const BASES: [Base; 38] = [
     base("activity", &[]),
     base("metrics", &[]),
     base("outbox", &[]),
+    base("output", &["0"]),
     base("serve", &["--listen", "127.0.0.1:0", "--no-socket"]),
     base("token create", &["token", "create", "bot", "--role", "agent"]),
     base("token list", &["token", "list"]),
@@ -145,6 +146,7 @@ fn special(line: &str) -> Option<Proof> {
         "activity --kind" => Hides(&["--kind", "decision"], "hello"),
         "activity --limit" => Hides(&["--limit", "1"], "asks"),
         "activity --follow" => Elsewhere("cli/flags.rs"),
+        line if line.starts_with("output --") => Elsewhere("cli/outputs.rs"),
         "outbox --dead" => Hides(&["--dead"], "s/2/0"),
         "outbox --waiting" => Hides(&["--waiting"], "s/1/0"),
         "outbox --deliver" => Shows(&["--deliver"], "done,"),

@@ -240,3 +240,12 @@ impl ServerCertVerifier for Anybody {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+/// The address of a server without user and password, as a connection to it shows it. An address that cannot be read is
+/// shown without what stands before its host.
+pub(crate) fn shown_address(url: &str) -> String {
+    match url.parse::<Config>() {
+        Ok(config) => shown(&config),
+        Err(_) => url.rsplit('@').next().unwrap_or_default().to_owned(),
+    }
+}

@@ -4,6 +4,7 @@
 //! itself. Callers are plain threads: each waits for its own answer, and the server groups their commits.
 
 mod address;
+pub(crate) use address::shown_address;
 mod append;
 mod link;
 mod load;

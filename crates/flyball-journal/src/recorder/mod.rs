@@ -18,13 +18,15 @@ mod stored_policies;
 use crate::error::{StoreError, Trouble};
 use crate::incoming::{Incoming, Parcel};
 use crate::journal::{Desk, Lease};
+use crate::outputs::Outputs;
 use crate::probe::Probe;
 pub(crate) use batch::GATHER;
 use cache::Cache;
 pub(crate) use flights::FEW;
 use flights::{Flights, Gate, Turnout};
+use flyball::output::OutputLimits;
 use flyball::policy::Policy;
-use flyball::{Decision, PolicySource, State};
+use flyball::{Decision, Kind, PolicySource, State};
 use queue::{Heard, Party, Queue};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -125,6 +127,7 @@ pub struct Recorder {
     turnout: Turnout,
     leases: Mutex<BTreeMap<String, u64>>,
     stored_policies: Mutex<StoredPolicies>,
+    outputs: Outputs,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -137,6 +140,7 @@ impl Recorder {
     pub fn new(journal: Arc<dyn Desk>, source: PolicySource, options: RecorderOptions) -> Self {
         let digest = digest(&source.to_json());
         let cache = Cache::new(source.clone());
+        let outputs = Outputs::of_store(&journal);
         Recorder {
             journal,
             digest,
@@ -151,7 +155,30 @@ impl Recorder {
             turnout: Turnout::default(),
             leases: Mutex::default(),
             stored_policies: Mutex::default(),
+            outputs,
         }
+    }
+
+    /// Where large outputs are.
+    #[must_use]
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// Stores a large output that an event brings. The governor sees its reference.
+    fn store_output(&self, event: &mut Parcel) {
+        let Kind::OutputReceived { text: Some(_), tool, .. } = &event.event.kind else { return };
+        let limits = |policy: &Policy| {
+            let guards = policy.guards_for_output(tool.as_deref(), event.event.node.as_deref());
+            OutputLimits::from(&guards.large_response)
+        };
+        let name = &event.event.session;
+        let hot = lock(&self.cache).sessions.get(name).map(|session| limits(session.policy()));
+        let limits = hot.unwrap_or_else(|| match self.session(name) {
+            Ok(Some((_, policy))) => limits(&policy),
+            _ => limits(self.policy()),
+        });
+        self.outputs.store_event(event, &limits);
     }
 
     /// The journal behind it.
@@ -203,6 +230,11 @@ impl Recorder {
     }
 
     fn join(&self, events: impl IntoIterator<Item = Parcel>) -> (Arc<Party>, Range<usize>, bool) {
+        let stored = |mut event: Parcel| {
+            self.store_output(&mut event);
+            event
+        };
+        let events: Vec<Parcel> = events.into_iter().map(stored).collect();
         let mut queue = lock(&self.queue);
         let joined = queue.join(events);
         // Before anybody can let them in: nobody goes who has not come.
@@ -217,9 +249,21 @@ impl Recorder {
         }
         loop {
             match party.wait(place) {
-                Heard::Served(answer, event) => return (answer, event),
+                Heard::Served(answer, event) => {
+                    self.end_outputs(&answer, event.as_ref());
+                    return (answer, event);
+                }
                 Heard::Lead => self.lead(),
             }
+        }
+    }
+
+    /// Removes the large outputs of a session that has just ended. What cannot be removed is swept later.
+    fn end_outputs(&self, answer: &Answer, event: Option<&Parcel>) {
+        if let (Ok(_), Some(event)) = (answer, event)
+            && matches!(event.event.kind, Kind::SessionEnded { .. })
+        {
+            let _ = self.outputs.end_session(&event.event.session);
         }
     }
 

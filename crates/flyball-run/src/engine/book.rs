@@ -81,6 +81,27 @@ impl Book {
         (self.clock)()
     }
 
+    /// How long a session may work, before its next event, until a budget of time is used up.
+    ///
+    /// # Errors
+    /// If the session cannot be read.
+    pub(super) fn time_left(&self, session: &str, node: &str) -> Result<Option<Duration>, Failure> {
+        let now = self.now();
+        let left = match &self.inner {
+            Inner::Kept(recorder) => {
+                let found = recorder.session(session)?;
+                found.and_then(|(state, policy)| state.time_left_ms(&policy, Some(node), now))
+            }
+            Inner::Bare { sessions, .. } => {
+                let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = sessions.get(session);
+                found.and_then(|found| found.state().time_left_ms(found.policy(), Some(node), now))
+            }
+        };
+        // An amount may be used up to the last millisecond; only one more is over it.
+        Ok(left.map(|ms| Duration::from_millis(ms.saturating_add(1))))
+    }
+
     /// How long the governor and the journal have taken so far.
     #[must_use]
     pub fn spent(&self) -> Duration {

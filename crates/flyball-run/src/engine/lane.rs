@@ -73,9 +73,6 @@ pub struct Lane {
     still_halted: bool,
     /// Events that were looked ahead to, and are not stored yet.
     ahead: Ahead,
-    /// Time at work so far.
-    active_ms: u64,
-    last_at: Option<u64>,
     decision: Option<Decision>,
 }
 
@@ -96,8 +93,6 @@ impl Lane {
             released: false,
             still_halted: false,
             ahead: Ahead::default(),
-            active_ms: 0,
-            last_at: None,
             decision: None,
         })
     }
@@ -114,12 +109,6 @@ impl Lane {
     #[must_use]
     pub fn session(&self) -> &str {
         &self.session
-    }
-
-    /// Time at work so far, in milliseconds.
-    #[must_use]
-    pub fn active_ms(&self) -> u64 {
-        self.active_ms
     }
 
     /// Whether the walk is live: nothing that it did itself is left of its history. What people sent may be.
@@ -447,12 +436,6 @@ impl Lane {
     }
 
     fn seen(&mut self, past: &Past, live: bool) {
-        if let Some(at) = past.event.at {
-            let gap = at.saturating_sub(self.last_at.unwrap_or(at));
-            let idle = past.event.extra.contains_key(IDLE) || !is_ours(&past.event);
-            self.active_ms += if idle { 0 } else { gap };
-            self.last_at = Some(at);
-        }
         if is_ours(&past.event) {
             self.released = false;
         }

@@ -107,7 +107,7 @@ impl Run {
         };
         if matches!(end, End::Done | End::Failed) {
             // What cannot be removed is swept away later.
-            let _ = self.world.spill.end_session();
+            let _ = self.world.outputs.end_session();
         }
         match end {
             End::Stopped(Stop::Failed(failure)) => Err(failure),

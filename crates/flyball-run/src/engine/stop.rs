@@ -17,6 +17,8 @@ pub enum Status {
     PartialSuccess,
     /// Nobody can say.
     Unclear,
+    /// A budget cut it short, and the workflow continues without it.
+    Skipped,
 }
 
 impl Status {
@@ -28,6 +30,7 @@ impl Status {
             Status::Failure => "failure",
             Status::PartialSuccess => "partial_success",
             Status::Unclear => "unclear",
+            Status::Skipped => "skipped",
         }
     }
 }
@@ -56,6 +59,12 @@ impl Outcome {
     #[must_use]
     pub fn failure(output: impl Into<String>) -> Self {
         Outcome { status: Status::Failure, ..Outcome::success(output) }
+    }
+
+    /// A step that was left out, and why.
+    #[must_use]
+    pub fn skipped(why: impl std::fmt::Display) -> Self {
+        Outcome { status: Status::Skipped, ..Outcome::success(format!("skipped: {why}")) }
     }
 
     /// The same with another status.
@@ -96,6 +105,8 @@ pub enum Stop {
     },
     /// Somebody stopped the run from outside: it can be taken up again.
     Interrupted,
+    /// A step was cut short, and the workflow says to continue without it. It ends the turn, and never the walk.
+    Skipped,
     /// Something is wrong.
     Failed(Failure),
 }

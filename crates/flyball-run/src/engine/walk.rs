@@ -12,10 +12,12 @@ use crate::fail::Failure;
 use crate::nodes;
 use crate::process::Cancel;
 use crate::workflow::spec::{Backoff, Next, Retry, Span};
-use crate::workflow::{DONE, FAILED, Node, Work};
+use crate::workflow::{DONE, FAILED, Node, OnInterrupt, Work};
 use flyball::graph::Workflow;
+use flyball::output::OutputLimits;
 use flyball::{Decision, Event, Kind, Usage, Verdict};
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,10 +77,24 @@ pub(crate) struct Walk {
 pub(crate) struct Turn<'a> {
     pub(crate) walk: &'a mut Walk,
     pub(crate) node: &'a Node,
-    /// When it must be over.
-    pub(crate) until: Option<Instant>,
+    /// When it must be over; found out when the turn is live.
+    limit: OnceCell<Option<TimeLimit>>,
     /// How long a person was waited for while it went on: that is nobody's time at work.
     pub(crate) waited: Duration,
+}
+
+/// When a turn must be over.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    until: Instant,
+    /// A budget says so, and not the node itself.
+    by_budget: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(walk: &'a mut Walk, node: &'a Node) -> Self {
+        Turn { walk, node, limit: OnceCell::new(), waited: Duration::ZERO }
+    }
 }
 
 impl Turn<'_> {
@@ -111,15 +127,55 @@ impl Turn<'_> {
         self.walk.world.passed(&[]).into_iter().chain(about).collect()
     }
 
+    fn limit(&self) -> Option<TimeLimit> {
+        *self.limit.get_or_init(|| self.walk.time_limit(self.node))
+    }
+
     /// What is left of its time.
     pub(crate) fn left(&self) -> Option<Duration> {
-        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+        self.limit().map(|limit| limit.until.saturating_duration_since(Instant::now()))
     }
 
     /// A person was waited for; what has to be over by a certain time has that much longer.
     pub(crate) fn waited(&mut self, time: Duration) {
         self.waited += time;
-        self.until = self.until.and_then(|until| until.checked_add(time));
+        if let Some(Some(limit)) = self.limit.get_mut() {
+            limit.until = limit.until.checked_add(time).unwrap_or(limit.until);
+        }
+    }
+
+    /// Whether a budget of time is used up, so that a step that has just failed was cut short by it.
+    pub(crate) fn is_out_of_budget(&self) -> bool {
+        self.limit().is_some_and(|limit| limit.by_budget && Instant::now() >= limit.until)
+    }
+
+    /// Whether the history says that a budget cut the step short that comes next.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.walk.lane.next_name() == Some("turn.interrupted")
+    }
+
+    /// A budget has cut a step short: it has neither failed nor succeeded. Comes back when the step is to be repeated.
+    ///
+    /// # Errors
+    /// The halt by the budget, until a person releases it. [`Stop::Skipped`] if the workflow continues without the step.
+    pub(crate) fn interrupted(&mut self, step: &str) -> Result<(), Stop> {
+        let step = Some(step.to_owned());
+        let event = self.event(Kind::TurnInterrupted { step: step.clone() });
+        let live = self.walk.lane.is_live();
+        let past = self.walk.tell(event)?;
+        let skips = match self.walk.lane.next_name() {
+            Some(next) => next != "turn.resumed",
+            None => self.node.common.on_interrupt == Some(OnInterrupt::Skip),
+        };
+        if skips {
+            return Err(Stop::Skipped);
+        }
+        let event = self.event(Kind::TurnResumed { step });
+        self.walk.tell(event)?;
+        // The governor has the last word about its budgets: if it knows of none that is used up, none is enforced here.
+        let halted = past.decision.decision == Verdict::Halt;
+        self.limit = if live && !halted { OnceCell::from(None) } else { OnceCell::new() };
+        Ok(())
     }
 
     /// An event of this node.
@@ -190,7 +246,9 @@ impl Walk {
     pub(super) fn visit(&mut self, node: &Node) -> Result<Outcome, Stop> {
         *self.visits.entry(node.name.clone()).or_insert(0) += 1;
         if !node.work.takes_turns() {
-            let mut turn = Turn { walk: self, node, until: None, waited: Duration::ZERO };
+            let mut turn = Turn::new(self, node);
+            // What takes no turn takes no time.
+            turn.limit = OnceCell::from(None);
             return nodes::run(&mut turn);
         }
         let attempts = node.common.retry.as_ref().map_or(1, |retry| retry.attempts.max(1));
@@ -223,18 +281,14 @@ impl Walk {
             self.vars.set("stall", json!(text));
         }
         let begun = Instant::now();
-        let until = self.time_for(node).map(|time| begun + time);
-        let mut waited = Duration::ZERO;
-        let outcome = match self.cut_off(node)? {
-            Some(outcome) => outcome,
-            None => {
-                let mut turn = Turn { walk: self, node, until, waited };
-                let outcome = nodes::run(&mut turn)?;
-                waited = turn.waited;
-                outcome
+        let mut turn = Turn::new(self, node);
+        let outcome = match nodes::run(&mut turn) {
+            Err(Stop::Skipped) => {
+                Outcome::skipped("a budget cut it short, and the workflow continues without it")
             }
+            other => other?,
         };
-        let at_work = begun.elapsed().saturating_sub(waited);
+        let at_work = begun.elapsed().saturating_sub(turn.waited);
         let duration = u64::try_from(at_work.as_millis()).unwrap_or(u64::MAX);
         self.finish(node, outcome, duration)
     }
@@ -243,7 +297,13 @@ impl Walk {
     fn finish(&mut self, node: &Node, outcome: Outcome, duration_ms: u64) -> Result<Outcome, Stop> {
         // What lies in the past was made to fit then.
         let live = self.lane.is_live();
-        let output = if live { self.world.spill.fit(outcome.output).text } else { outcome.output };
+        let output = if live {
+            let guards = self.world.book.policy().guards_for_node(&node.name);
+            let limits = OutputLimits::from(&guards.large_response);
+            self.world.outputs.fit_within(outcome.output, &limits).text
+        } else {
+            outcome.output
+        };
         let kind = Kind::TurnFinished {
             output: Some(output),
             structured: outcome.structured,
@@ -258,27 +318,29 @@ impl Walk {
         Ok(finished(&past.event))
     }
 
-    /// What becomes of a turn that was cut off: nothing if it is run (again).
-    fn cut_off(&mut self, node: &Node) -> Result<Option<Outcome>, Stop> {
-        let single = matches!(node.work, Work::Command(_));
-        if !self.lane.was_cut_off() || !single {
+    /// What becomes of a single step that was cut off by a crash: nothing if it is run (again).
+    pub(crate) fn cut_off(&mut self, node: &Node) -> Result<Option<Outcome>, Stop> {
+        if !self.lane.was_cut_off() {
             return Ok(None);
         }
         self.world.watcher.note(&format!("'{}' was under way when the run was cut off", node.name));
-        match self.world.cut_off {
+        match (self.world.cut_off, node.common.on_interrupt) {
+            (CutOff::Rerun, _) | (_, Some(OnInterrupt::Repeat)) => Ok(None),
+            (_, Some(OnInterrupt::Skip)) => Err(Stop::Skipped),
             _ if node.may_rerun() => Ok(None),
-            CutOff::Rerun => Ok(None),
-            CutOff::Skip => Ok(Some(Outcome::failure("it was cut off, and is taken as failed"))),
-            CutOff::Ask => Err(Stop::CutOff { step: node.name.clone() }),
+            (CutOff::Skip, _) => Ok(Some(Outcome::failure("it was cut off, and is taken as failed"))),
+            (CutOff::Ask, _) => Err(Stop::CutOff { step: node.name.clone() }),
         }
     }
 
-    /// How long a turn may take: what the node says, what the policy gives a turn, what is left of the session.
-    fn time_for(&self, node: &Node) -> Option<Duration> {
-        let budgets = &self.world.book.policy().budgets;
-        let own = node.common.deadline.as_ref().and_then(Span::millis);
-        let left = budgets.session.runtime_ms.map(|most| most.saturating_sub(self.lane.active_ms()));
-        [own, budgets.turn.timeout_ms, left].into_iter().flatten().min().map(Duration::from_millis)
+    /// When a turn must be over: after as long as the node says, or as the budgets of time leave it.
+    fn time_limit(&self, node: &Node) -> Option<TimeLimit> {
+        let own = node.common.deadline.as_ref().and_then(Span::millis).map(Duration::from_millis);
+        // A store that cannot be read is found out by the next event; until then there is no limit.
+        let left = self.world.book.time_left(self.lane.session(), &node.name).unwrap_or_default();
+        let by_budget = left.is_some_and(|left| own.is_none_or(|own| left <= own));
+        let time = [own, left].into_iter().flatten().min()?;
+        Some(TimeLimit { until: Instant::now().checked_add(time)?, by_budget })
     }
 
     /// Waits before another try, unless that lies in the past.

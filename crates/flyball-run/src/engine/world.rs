@@ -7,12 +7,12 @@ use crate::fail::Failure;
 use crate::gates::Gate;
 use crate::process::Cancel;
 use crate::provider::{Provider, ProviderConfig, Providers, build};
-use crate::spill::{Spill, SpillOptions};
 use crate::tools::{RiskPolicy, Toolbox, ToolboxOptions};
 use crate::workflow::spec::Workspace;
 use crate::workflow::{Plan, Work, declared};
 use flyball::graph::Limits;
 use flyball::policy::{Mode, Rule};
+use flyball_journal::{OutputOptions, SessionOutputs};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,8 +31,10 @@ pub struct Surroundings {
     pub asker: Arc<dyn Asker>,
     /// Stops the run from outside.
     pub cancel: Cancel,
-    /// A folder for the files of the run: the copy of the workspace, large outputs.
+    /// A folder for the files of the run: the copy of the workspace.
     pub files: PathBuf,
+    /// The folder for the large outputs of all sessions of the store.
+    pub outputs: PathBuf,
     /// Looks up a variable of the environment.
     pub env: Environment,
     /// Steps that were cut off and may be run again, or are to be taken as failed.
@@ -69,7 +71,7 @@ pub struct World {
     pub(crate) origin: Option<PathBuf>,
     pub(crate) toolbox: Toolbox,
     pub(crate) gates: Vec<Gate>,
-    pub(crate) spill: Arc<Spill>,
+    pub(crate) outputs: Arc<SessionOutputs>,
     /// Tools that may be run again after they were cut off.
     rerunnable: BTreeSet<String>,
     providers: BTreeMap<String, Box<dyn Provider>>,
@@ -98,15 +100,19 @@ impl World {
         let workspace = workspace(&plan, &around.files)?;
         let policy = around.book.policy();
         let limits = plan.limits(policy);
-        let spill = SpillOptions::from(&policy.guards.large_response);
-        let spill = Spill::open(&around.files.join("large"), session, spill).map_err(|error| {
+        let options = OutputOptions::from(&policy.guards.large_response);
+        let outputs = SessionOutputs::open(&around.outputs, session, options).map_err(|error| {
             Failure::new("run_files", error.to_string(), "check that the folder of the store can be written")
         })?;
-        let spill = Arc::new(spill);
+        let outputs = Arc::new(outputs);
         let (commands, rerunnable) = declared(&plan)?;
         let risk = plan.risk.as_ref().map_or(Ok(RiskPolicy::default()), RiskPolicy::from_json)?;
-        let options =
-            ToolboxOptions { commands, spill: Some(Arc::clone(&spill)), risk, ..ToolboxOptions::default() };
+        let options = ToolboxOptions {
+            commands,
+            outputs: Some(Arc::clone(&outputs)),
+            risk,
+            ..ToolboxOptions::default()
+        };
         let toolbox = Toolbox::new(workspace.clone(), options)?;
         let mut providers = BTreeMap::new();
         let written: serde_json::Map<String, Value> =
@@ -121,7 +127,8 @@ impl World {
             providers.insert(name.clone(), build(&config, &name, around.env.as_ref())?);
         }
         let conditions = conditions(&plan)?;
-        let gates = if plan.uses_gates() { plan.gates.gates(&workspace)? } else { Vec::new() };
+        let dependencies = &policy.guards.gate.dependencies;
+        let gates = if plan.uses_gates() { plan.gates_in(&workspace, dependencies)? } else { Vec::new() };
         Ok(World {
             plan,
             book: around.book,
@@ -135,7 +142,7 @@ impl World {
             origin: around.origin,
             toolbox,
             gates,
-            spill,
+            outputs,
             rerunnable,
             providers,
             conditions,

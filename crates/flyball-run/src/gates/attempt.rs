@@ -1,13 +1,12 @@
 //! One run of one gate's command: start it, listen to it, read what it left behind.
 
+use super::config::span;
 use super::error::GateError;
-use super::finding::{Finding, FindingKind};
 use super::gate::{Gate, RESULTS, Results, SCRATCH};
-use super::judge::{Outcome, judge};
 use super::options::Options;
-use super::read::{Raw, Reading, read};
 use super::scratch::Scratch;
 use crate::process::{self, Cancel, End, Job, Stream};
+use flyball_checks::{Finding, FindingKind, Outcome, Raw, Reading, failed_because, judge, read};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::Read;
@@ -122,8 +121,23 @@ fn run_in_scratch(
     for finding in &mut reading.findings {
         under(finding, &gate.dir);
     }
-    let outcome = judge(gate, ran.end, &mut reading);
+    let outcome = outcome(gate, ran.end, &mut reading);
     Ok(Attempt { outcome, reading, end: Some(ran.end), duration: ran.duration })
+}
+
+/// The outcome of a run, and the findings that count.
+fn outcome(gate: &Gate, end: End, reading: &mut Reading) -> Outcome {
+    match end {
+        End::Exit(code) => judge(&gate.name, gate.kind, code, reading),
+        End::Cancelled => Outcome::Skipped { reason: "cancelled before it ended".to_owned() },
+        End::Deadline => {
+            let message = format!("it ran longer than its deadline of {}", span(gate.deadline));
+            failed_because(&gate.name, &message, reading)
+        }
+        End::Signal(signal) => {
+            failed_because(&gate.name, &format!("it was ended by signal {signal}"), reading)
+        }
+    }
 }
 
 fn filled(text: &str, scratch: &Path, results: Option<&Path>) -> String {

@@ -4,10 +4,10 @@
 //! checked, which counts only if the gate's `may_skip` lets them have it, and only with a reason. It is skipped then,
 //! and skipped is not passed. Every item is a check of its own, so that the governor sees which one comes back.
 
-use super::finding::{Finding, FindingKind};
 use super::gate::Gate;
-use super::judge::Outcome;
 use super::report::GateRun;
+use flyball_checks::Outcome;
+use flyball_checks::{Finding, FindingKind};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -5,10 +5,10 @@
 
 use super::detect::detect;
 use super::error::GateError;
-use super::format::Format;
-use super::gate::{Gate, GateKind, RESULTS, Results};
+use super::gate::{Gate, RESULTS, Results};
 use super::options::{Flaky, Options};
 use super::order::validate;
+use flyball_checks::{CheckKind, Format};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -42,7 +42,7 @@ pub struct GateConfig {
     pub name: String,
     /// `build`, `tests`, `lint` or `custom`. Default: by its name, otherwise `custom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<GateKind>,
+    pub kind: Option<CheckKind>,
     /// The check that it counts towards. Default: its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
@@ -130,13 +130,8 @@ impl GatesConfig {
 }
 
 impl GateConfig {
-    fn kind(&self) -> GateKind {
-        self.kind.unwrap_or(match self.name.as_str() {
-            "build" | "compile" | "types" | "typecheck" => GateKind::Build,
-            "tests" | "test" | "unit" | "integration" => GateKind::Tests,
-            "lint" | "format" | "fmt" => GateKind::Lint,
-            _ => GateKind::Custom,
-        })
+    fn kind(&self) -> CheckKind {
+        self.kind.unwrap_or_else(|| CheckKind::of_name(&self.name))
     }
 
     fn change(&self, gate: &mut Gate) -> Result<(), GateError> {
@@ -246,7 +241,18 @@ impl JsonSchema for Span {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::judge::span(self.0))
+        serializer.serialize_str(&span(self.0))
+    }
+}
+
+/// A length of time as it is written in a workflow file.
+pub(crate) fn span(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        _ if ms >= 3_600_000 && ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms >= 60_000 && ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms >= 1_000 && ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
+        _ => format!("{ms}ms"),
     }
 }
 

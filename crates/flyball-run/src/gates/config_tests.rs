@@ -1,9 +1,10 @@
 //! Tests of how gates are written in a workflow file.
 
 use super::{GatesConfig, Span};
-use crate::gates::format::Format;
-use crate::gates::gate::{GateKind, Results};
+use crate::gates::gate::Results;
 use crate::gates::options::Flaky;
+use flyball_checks::CheckKind;
+use flyball_checks::Format;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,13 +37,13 @@ fn a_gate_that_is_written_out_is_taken_as_it_is() {
     let [build, unit, docs, lint] = gates.as_slice() else { panic!("four gates") };
     assert_eq!(
         (build.kind, build.deadline, &*build.check),
-        (GateKind::Build, Duration::from_secs(90), "build")
+        (CheckKind::Build, Duration::from_secs(90), "build")
     );
-    assert_eq!((unit.kind, &*unit.check, unit.format), (GateKind::Tests, "tests", Format::Junit));
+    assert_eq!((unit.kind, &*unit.check, unit.format), (CheckKind::Tests, "tests", Format::Junit));
     assert_eq!(unit.results, Results::Scratch("results".to_owned()));
     assert_eq!((unit.dir.clone(), unit.may_skip, unit.required), (PathBuf::from("sub/folder"), true, true));
     assert_eq!(docs.results, Results::File("out/docs.sarif".into()));
-    assert_eq!((docs.kind, docs.deadline), (GateKind::Custom, Duration::from_millis(1500)));
+    assert_eq!((docs.kind, docs.deadline), (CheckKind::Custom, Duration::from_millis(1500)));
     assert_eq!(lint.skip.as_deref(), Some("not yet"));
     let options = config.options();
     assert_eq!((options.rerun, options.flaky, options.cascade), (false, Flaky::Fail, true));

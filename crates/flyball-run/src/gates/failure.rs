@@ -1,7 +1,7 @@
 //! The same failure or a new one: what a failure is known by, and how failures change from run to run.
 
-use super::finding::Finding;
 use flyball::Fingerprint;
+use flyball_checks::Finding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

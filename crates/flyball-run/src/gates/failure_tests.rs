@@ -1,7 +1,7 @@
 //! Tests of what tells the same failure from a new one.
 
 use super::{Changes, failures, fingerprint, trend};
-use crate::gates::finding::{Finding, FindingKind};
+use flyball_checks::{Finding, FindingKind};
 
 fn set(findings: &[Finding]) -> Vec<super::Failure> {
     failures(&[("tests", findings.iter())])

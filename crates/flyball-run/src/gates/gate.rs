@@ -1,8 +1,6 @@
 //! What a gate is: a command whose result decides whether the work may be called done.
 
-use super::format::Format;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use flyball_checks::{CheckKind, Format};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,40 +10,11 @@ pub const RESULTS: &str = "{results}";
 /// Stands in `argv`, `env` and scratch files for the folder of the run, which is removed afterwards.
 pub const SCRATCH: &str = "{scratch}";
 
-/// What a gate looks at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GateKind {
-    /// Whether it compiles, or its types are right.
-    Build,
-    /// Whether its tests pass.
-    Tests,
-    /// Whether a linter is content.
-    Lint,
-    /// Anything else: passes if the command ends with 0.
-    #[default]
-    Custom,
-}
-
-impl GateKind {
-    /// The name of the check that a gate of this kind counts towards, unless it has a name of its own.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            GateKind::Build => "build",
-            GateKind::Tests => "tests",
-            GateKind::Lint => "lint",
-            GateKind::Custom => "custom",
-        }
-    }
-
-    /// How long a gate of this kind may take unless it says otherwise.
-    #[must_use]
-    pub const fn deadline(self) -> Duration {
-        match self {
-            GateKind::Build | GateKind::Tests | GateKind::Custom => Duration::from_secs(300),
-            GateKind::Lint => Duration::from_secs(120),
-        }
+/// How long a gate of a kind may take unless it says otherwise.
+const fn default_deadline(kind: CheckKind) -> Duration {
+    match kind {
+        CheckKind::Build | CheckKind::Tests | CheckKind::Custom => Duration::from_secs(300),
+        CheckKind::Lint => Duration::from_secs(120),
     }
 }
 
@@ -69,7 +38,7 @@ pub struct Gate {
     /// The check that it counts towards. Several gates may share one: it passes if none of them fails.
     pub check: String,
     /// What it looks at.
-    pub kind: GateKind,
+    pub kind: CheckKind,
     /// The command and its arguments; no shell is involved.
     pub argv: Vec<String>,
     /// A checklist of the workspace to look at instead of running a command, seen from `dir`.
@@ -99,9 +68,9 @@ pub struct Gate {
 impl Gate {
     /// A gate that runs a command; everything else has its default.
     #[must_use]
-    pub fn new(name: impl Into<String>, kind: GateKind, argv: &[&str]) -> Self {
+    pub fn new(name: impl Into<String>, kind: CheckKind, argv: &[&str]) -> Self {
         let name = name.into();
-        let check = if kind == GateKind::Custom { name.clone() } else { kind.word().to_owned() };
+        let check = if kind == CheckKind::Custom { name.clone() } else { kind.as_str().to_owned() };
         Gate {
             name,
             check,
@@ -110,7 +79,7 @@ impl Gate {
             checklist: None,
             dir: PathBuf::new(),
             env: BTreeMap::new(),
-            deadline: kind.deadline(),
+            deadline: default_deadline(kind),
             format: Format::Auto,
             results: Results::Stdout,
             scratch_files: Vec::new(),
@@ -123,7 +92,7 @@ impl Gate {
 
     /// A gate that cannot run, with the reason.
     #[must_use]
-    pub fn skipped(name: impl Into<String>, kind: GateKind, reason: impl Into<String>) -> Self {
+    pub fn skipped(name: impl Into<String>, kind: CheckKind, reason: impl Into<String>) -> Self {
         Gate { skip: Some(reason.into()), ..Gate::new(name, kind, &[]) }
     }
 

@@ -1,18 +1,11 @@
 //! What a set of gates came to: checks for the governor, findings for the one who must act on them.
 
 use super::failure::{Failure, failures, fingerprint};
-use super::finding::{Finding, FindingKind};
-use super::format::Format;
-use super::gate::{Gate, GateKind};
-use super::judge::Outcome;
-use super::read::Counts;
+use super::gate::Gate;
 use flyball::policy::GateOrder;
 use flyball::{Check, Fingerprint, Kind};
+use flyball_checks::{CheckKind, Counts, Finding, FindingKind, Format, Outcome, details};
 use serde::Serialize;
-use std::collections::BTreeSet;
-
-/// The most failures that a check lists.
-const MOST_DETAILS: usize = 50;
 
 /// Whether the work is what it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,7 +27,7 @@ pub struct GateRun {
     /// The check that it counts towards.
     pub check: String,
     /// What it looks at.
-    pub kind: GateKind,
+    pub kind: CheckKind,
     /// Whether it must run: if it is skipped, it counts as failed.
     pub required: bool,
     /// Passed, failed or skipped.
@@ -145,7 +138,7 @@ impl Report {
         let mut by_cause: Vec<&GateRun> = gates.iter().collect();
         by_cause.sort_by_key(|run| rank(&run.check, !run.outcome.is_failed()));
         let mut findings: Vec<Finding> = by_cause.iter().flat_map(|run| run.failures().cloned()).collect();
-        super::finding::without_doubles(&mut findings);
+        flyball_checks::without_doubles(&mut findings);
         let mut failing: Vec<String> = gates.iter().flat_map(|run| run.failing.iter().cloned()).collect();
         let mut flaky: Vec<String> =
             gates.iter().flat_map(|run| run.flaky_suspected.iter().cloned()).collect();
@@ -154,7 +147,7 @@ impl Report {
             names.dedup();
         }
         let tests: Vec<&GateRun> =
-            gates.iter().filter(|run| run.kind == GateKind::Tests && !is_off(run)).collect();
+            gates.iter().filter(|run| run.kind == CheckKind::Tests && !is_off(run)).collect();
         let failures =
             failures(&by_cause.iter().map(|run| (&*run.check, run.failures())).collect::<Vec<_>>());
         Report {
@@ -175,13 +168,7 @@ impl Report {
     /// (tests, then lint, then build).
     #[must_use]
     pub fn blocker(&self, order: GateOrder) -> Option<&Check> {
-        let failed = self.checks.iter().filter(|check| !check.passed && !check.skipped);
-        match order {
-            GateOrder::RootCause => failed.min_by_key(|check| rank(&check.name, false)),
-            GateOrder::Seed => failed.min_by_key(|check| {
-                ["tests", "lint", "build"].iter().position(|name| *name == check.name).unwrap_or(3)
-            }),
-        }
+        flyball::backpressure::blocker(&self.checks, order)
     }
 
     /// Whether the run was cancelled before all gates had ended.
@@ -281,22 +268,14 @@ fn check(name: &str, runs: Vec<&GateRun>) -> Check {
             several.iter().map(|run| format!("== {} ==\n{}\n", run.name, run.output.trim_end())).collect()
         }
     };
-    let mut details: Vec<String> =
-        runs.iter().flat_map(|run| run.failures()).map(Finding::identity).collect();
-    let mut seen = BTreeSet::new();
-    details.retain(|detail| seen.insert(detail.clone()));
-    let more = details.len().saturating_sub(MOST_DETAILS);
-    details.truncate(MOST_DETAILS);
-    if more > 0 {
-        details.push(format!("and {more} more"));
-    }
     Check {
         name: name.to_owned(),
+        kind: runs.first().map(|run| run.kind.as_str().to_owned()),
         passed,
         skipped,
         skip_reason: skipped.then(|| reasons.join("; ")),
         output,
         duration_ms: runs.iter().map(|run| run.duration_ms).fold(0, u64::saturating_add),
-        details,
+        details: details(runs.iter().flat_map(|run| run.failures())),
     }
 }

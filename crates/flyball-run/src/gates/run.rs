@@ -5,14 +5,15 @@
 use super::attempt::{Attempt, Line, attempt};
 use super::checklist;
 use super::error::GateError;
-use super::finding::{Finding, FindingKind};
-use super::gate::{Gate, GateKind};
-use super::judge::Outcome;
+use super::gate::Gate;
 use super::options::{Flaky, Options};
 use super::order::{ordered, validate};
 use super::report::{GateRun, Report};
-use super::text::shortened;
 use crate::process::{Cancel, End};
+use flyball::text::shortened;
+use flyball_checks::CheckKind;
+use flyball_checks::Outcome;
+use flyball_checks::{Finding, FindingKind};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -92,7 +93,7 @@ fn one(
     }
     let only_tests = run.findings.iter().filter(|found| found.is_failure()).all(Finding::is_of_a_test);
     let failed = run.outcome.is_failed() && run.exit.is_some();
-    let worth_it = gate.kind == GateKind::Tests && failed && only_tests;
+    let worth_it = gate.kind == CheckKind::Tests && failed && only_tests;
     if !options.rerun || !worth_it || cancel.is_cancelled() {
         return held_against(run, options.flaky);
     }
@@ -117,7 +118,7 @@ fn done(gate: &Gate, attempt: Attempt) -> GateRun {
         outcome,
         because: None,
         failing,
-        counted: gate.kind == GateKind::Tests && ran && reading.whole && !reading.partial && only_tests,
+        counted: gate.kind == CheckKind::Tests && ran && reading.whole && !reading.partial && only_tests,
         format: reading.format,
         findings: reading.findings,
         tests: reading.tests,

@@ -4,11 +4,12 @@
 use super::agent_tools;
 use super::model::{self, Answer};
 use crate::engine::{Outcome, PersonMessage, Status, Stop, Turn};
-use crate::gates::TASK_COMPLETE;
 use crate::provider::{Message, Request, ToolSpec};
 use crate::workflow::spec::Agent;
+use flyball::backpressure::TASK_COMPLETE;
+use flyball::completion::{Signal, find_signal};
 use flyball::{Kind, Verdict};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// The most answers in one turn, unless the file says otherwise.
 const ROUNDS: u64 = 50;
@@ -87,7 +88,8 @@ fn rounds(
         };
         messages.clear();
         talk.push(answer.message());
-        if let Some(words) = invalid(turn, agent, &answer)? {
+        let signal_given = find_signal(&answer.text, &signal);
+        if let Some(words) = invalid(turn, agent, &answer, &signal_given)? {
             failed_before = true;
             refuse_all(talk, &answer, &words);
             continue;
@@ -100,8 +102,12 @@ fn rounds(
             agent_tools::call_all(turn, &answer, request.round() as u64, talk)?;
             continue;
         }
-        let done = answer.text.contains(&signal) || agent.gates.is_empty() && agent.completion.is_none();
-        match finish(turn, agent, &answer, &signal, done)? {
+        let options = match signal_given {
+            Signal::Given(options) => Some(options),
+            // Without a signal to wait for, an answer without calls is the last one.
+            _ => (agent.gates.is_empty() && agent.completion.is_none()).then(Map::new),
+        };
+        match finish(turn, agent, &answer, &signal, options)? {
             Ok(outcome) => return Ok(outcome),
             Err(words) => talk.push(Message::user(words)),
         }
@@ -128,7 +134,12 @@ fn request(turn: &Turn<'_>, agent: &Agent, talk: &[Message], from: usize) -> Req
 }
 
 /// What is wrong with an answer, in words for the model; the governor counts it.
-fn invalid(turn: &mut Turn<'_>, agent: &Agent, answer: &Answer) -> Result<Option<String>, Stop> {
+fn invalid(
+    turn: &mut Turn<'_>,
+    agent: &Agent,
+    answer: &Answer,
+    signal: &Signal,
+) -> Result<Option<String>, Stop> {
     let unknown = answer.calls.iter().find(|call| !agent.tools.contains(&call.name));
     let unfit = answer.calls.iter().find_map(|call| {
         turn.walk.world.toolbox.check(&call.name, &call.args).err().map(|error| (call.name.clone(), error))
@@ -143,6 +154,8 @@ fn invalid(turn: &mut Turn<'_>, agent: &Agent, answer: &Answer) -> Result<Option
     } else if let Some((tool, error)) = unfit {
         let kind = if error.code == "missing_field" { "missing_field" } else { "wrong_type" };
         (kind, format!("arguments that fit '{tool}'"), error.what)
+    } else if let (Signal::Garbled(error), true) = (signal, answer.calls.is_empty()) {
+        ("bad_completion", "a completion signal".to_owned(), error.clone())
     } else {
         return Ok(None);
     };
@@ -168,17 +181,26 @@ fn refuse_all(talk: &mut Vec<Message>, answer: &Answer, words: &str) {
     }
 }
 
+/// The gates that an agent asks to leave out: `{"skip": ["lint"]}`, or `{"skip_lint": true}`.
+fn asked_to_skip(options: &Map<String, Value>) -> Vec<String> {
+    let listed = options.get("skip").and_then(Value::as_array).into_iter().flatten();
+    let listed = listed.filter_map(Value::as_str).map(str::to_owned);
+    let named = options.iter().filter(|(_, value)| **value == Value::Bool(true));
+    let named = named.filter_map(|(key, _)| key.strip_prefix("skip_").map(str::to_owned));
+    listed.chain(named).collect()
+}
+
 /// The model says that it is done, or says nothing that moves the work: the end of the turn, or words to go on with.
 fn finish(
     turn: &mut Turn<'_>,
     agent: &Agent,
     answer: &Answer,
     signal: &str,
-    done: bool,
+    options: Option<Map<String, Value>>,
 ) -> Result<Result<Outcome, String>, Stop> {
-    if !done {
+    let Some(options) = options else {
         return Ok(Err(format!("Go on. When everything is done, say {signal}.")));
-    }
+    };
     let asked = turn.event(Kind::CompletionRequested { request: Some(signal.to_owned()) });
     let past = turn.walk.ask(&asked)?;
     if past.decision.decision >= Verdict::Block {
@@ -187,7 +209,7 @@ fn finish(
     if agent.gates.is_empty() {
         return Ok(Ok(Outcome::success(answer.text.clone())));
     }
-    let checked = super::gate::check(turn, &agent.gates, signal)?;
+    let checked = super::gate::check(turn, &agent.gates, signal, &asked_to_skip(&options))?;
     Ok(match checked.status {
         Status::Failure => Err(checked.output),
         _ => Ok(Outcome::success(answer.text.clone()).with_status(checked.status)),

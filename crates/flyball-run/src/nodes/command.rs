@@ -6,10 +6,26 @@ use crate::workflow::spec::{Command, Line};
 
 /// Runs it.
 pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Stop> {
-    if !turn.walk.lane.is_live() {
-        // It is over: how it went is in the event that follows.
-        return Ok(Outcome::success(""));
+    loop {
+        while turn.was_interrupted() {
+            turn.interrupted("command")?;
+        }
+        if !turn.walk.lane.is_live() {
+            // It is over: how it went is in the event that follows.
+            return Ok(Outcome::success(""));
+        }
+        if let Some(outcome) = turn.walk.cut_off(turn.node)? {
+            return Ok(outcome);
+        }
+        if let Some(outcome) = once(turn, command)? {
+            return Ok(outcome);
+        }
+        turn.interrupted("command")?;
     }
+}
+
+/// Runs it once; nothing comes back if a budget cut it short.
+fn once(turn: &Turn<'_>, command: &Command) -> Result<Option<Outcome>, Stop> {
     let vars = &turn.walk.vars;
     let argv = match &command.run {
         Line::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), vars.fill(line)],
@@ -28,7 +44,7 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
     let ran = match ran {
         Ok(ran) => ran,
         Err(error) => {
-            return Ok(Outcome::failure(format!("{} ({}): {}", error.what, error.code, error.hint)));
+            return Ok(Some(Outcome::failure(format!("{} ({}): {}", error.what, error.code, error.hint))));
         }
     };
     let mut output = ran.stdout_text();
@@ -37,7 +53,7 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
         output.push_str(&errors);
     }
     let output = output.trim_end().to_owned();
-    Ok(match ran.end {
+    Ok(Some(match ran.end {
         End::Exit(0) => Outcome::success(output),
         End::Exit(code) => {
             let status = if command.partial.contains(&code) {
@@ -52,7 +68,8 @@ pub(super) fn run(turn: &mut Turn<'_>, command: &Command) -> Result<Outcome, Sto
         End::Signal(signal) => {
             Outcome::failure(format!("{output}\nended by signal {signal}").trim().to_owned())
         }
+        End::Deadline if turn.is_out_of_budget() => return Ok(None),
         End::Deadline => Outcome::failure(format!("{output}\nended at its deadline").trim().to_owned()),
         End::Cancelled => return Err(Stop::Interrupted),
-    })
+    }))
 }

@@ -50,23 +50,30 @@ fn put(
     messages: &[PersonMessage],
     counts: bool,
 ) -> Result<Result<Answer, String>, Stop> {
-    let mut told = 0;
-    while turn.walk.lane.next_name() == Some("api.retry") {
-        let retry = turn.event(Kind::ApiRetry {});
-        turn.walk.tell(retry)?;
-        told += 1;
-    }
-    if turn.walk.lane.upcoming(&turn.node.name).is_some() {
-        // The provider failed for good then: how the turn ended is in the history.
-        return Ok(Err(String::new()));
-    }
-    let reply = if turn.walk.lane.is_live() {
-        match live(turn, provider, request, told)? {
-            Ok(reply) => Some(reply),
+    let reply = loop {
+        let mut told = 0;
+        while turn.walk.lane.next_name() == Some("api.retry") {
+            let retry = turn.event(Kind::ApiRetry {});
+            turn.walk.tell(retry)?;
+            told += 1;
+        }
+        if turn.was_interrupted() {
+            turn.interrupted("model")?;
+            continue;
+        }
+        if turn.walk.lane.upcoming(&turn.node.name).is_some() {
+            // The provider failed for good then: how the turn ended is in the history.
+            return Ok(Err(String::new()));
+        }
+        if !turn.walk.lane.is_live() {
+            break None;
+        }
+        let request = Request { deadline: turn.left(), ..request.clone() };
+        match live(turn, provider, &request, told)? {
+            Ok(reply) => break Some(reply),
+            Err(_) if turn.is_out_of_budget() => turn.interrupted("model")?,
             Err(words) => return Ok(Err(words)),
         }
-    } else {
-        None
     };
     let said = |reply: &Reply| Kind::AssistantMessage {
         text: reply.text.clone(),

@@ -2,8 +2,10 @@
 
 use super::confirm::{self, Said};
 use crate::engine::{CutOff, Outcome, Past, Stop, Turn};
-use crate::tools::Output;
+use crate::tools::{CallOptions, Output};
+use crate::workflow::OnInterrupt;
 use crate::workflow::spec::Tool;
+use flyball::output::OutputLimits;
 use flyball::{Event, Kind, Verdict};
 use serde_json::{Value, json};
 
@@ -52,7 +54,7 @@ pub(super) fn invoke(
 
 /// The same for a call that a person has agreed to in a dialog of the workflow.
 pub(super) fn invoke_approved(
-    turn: &mut Turn<'_>,
+    turn: &mut Turn<'_'>,
     call: &str,
     tool: &str,
     args: &Value,
@@ -64,7 +66,7 @@ pub(super) fn invoke_approved(
 }
 
 /// Puts a request to the governor. If the tool needs an approval, a person is asked, and the request is put again.
-fn request(turn: &mut Turn<'_>, asked: &Event) -> Result<Result<Past, String>, Stop> {
+fn request(turn: &mut Turn<'_'>, asked: &Event) -> Result<Result<Past, String>, Stop> {
     loop {
         let past = turn.walk.ask(asked)?;
         if past.decision.decision < Verdict::Block {
@@ -82,20 +84,28 @@ fn request(turn: &mut Turn<'_>, asked: &Event) -> Result<Result<Past, String>, S
 }
 
 fn perform_requested(
-    turn: &mut Turn<'_>,
+    turn: &mut Turn<'_'>,
     mut asked: Event,
     (call, tool, args): (&str, &str, &Value),
 ) -> Result<Called, Stop> {
     let round = asked.round;
-    if turn.walk.lane.is_live() && tool == "edit" {
-        asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
-    }
-    let past = match request(turn, &asked)? {
-        Ok(past) => past,
-        Err(text) => return Ok(Called::Refused { text }),
+    let output = loop {
+        if turn.walk.lane.is_live() && tool == "edit" {
+            asked.extra.extend(contents(turn, args).map(|now| (BEFORE.to_owned(), json!(now.digest))));
+        }
+        let past = match request(turn, &asked)? {
+            Ok(past) => past,
+            Err(text) => return Ok(Called::Refused { text }),
+        };
+        if !turn.was_interrupted() {
+            let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
+            let output = perform(turn, call, tool, args, before)?;
+            if output.ok || !turn.walk.lane.is_live() || !turn.is_out_of_budget() {
+                break output;
+            }
+        }
+        turn.interrupted("tool")?;
     };
-    let before = past.event.extra.get(BEFORE).and_then(Value::as_str);
-    let output = perform(turn, call, tool, args, before)?;
     let large = !output.log.is_empty();
     let (said, error) = told_apart(&output);
     let kind = Kind::ToolFinished {
@@ -158,10 +168,14 @@ fn perform(
     let mut again = false;
     if turn.walk.lane.was_cut_off() {
         world.watcher.note(&format!("a call of '{tool}' was under way when the run was cut off"));
-        again = world.may_call_again(tool) || turn.node.common.rerun == Some(true);
+        let on_interrupt = turn.node.common.on_interrupt;
+        again = world.may_call_again(tool)
+            || turn.node.common.rerun == Some(true)
+            || on_interrupt == Some(OnInterrupt::Repeat);
         match world.cut_off {
-            _ if again => {}
             CutOff::Rerun => again = true,
+            _ if on_interrupt == Some(OnInterrupt::Skip) => return Err(Stop::Skipped),
+            _ if again => {}
             CutOff::Skip => return Ok(nothing(Some("it was cut off, and is taken as failed".to_owned()))),
             CutOff::Ask => return Err(Stop::CutOff { step: format!("{}: {tool}", turn.node.name) }),
         }
@@ -174,7 +188,10 @@ fn perform(
     // The name of the call is a key for programs that must not do the same thing twice.
     let mut about = turn.about();
     about.push(("FLYBALL_CALL".to_owned(), call.to_owned()));
-    let output = turn.walk.world.toolbox.call_with(tool, args, turn.left(), &turn.walk.cancel, &about);
+    let world = &turn.walk.world;
+    let guards = world.book.policy().guards_for_output(Some(tool), Some(&turn.node.name));
+    let options = CallOptions { env: &about, limits: Some(OutputLimits::from(&guards.large_response)) };
+    let output = world.toolbox.call_with(tool, args, turn.left(), &turn.walk.cancel, &options);
     if turn.walk.cancel.is_cancelled() {
         return Err(Stop::Interrupted);
     }

@@ -188,9 +188,9 @@ fn read(bench: &Bench<'_>, args: &Value) -> Result<Done, ToolError> {
         offset: number(args, "offset", 1),
         column: number(args, "column", 1),
         limit: number(args, "limit", read::PAGE_LINES),
-        room: bench.toolbox.page_chars(),
+        room: bench.page_chars(),
     };
-    let file = match spilled(bench, path) {
+    let file = match stored_output(bench, path) {
         Some(file) => file?,
         None => bench.toolbox.workspace.find(path, false)?.open()?,
     };
@@ -198,9 +198,9 @@ fn read(bench: &Bench<'_>, args: &Value) -> Result<Done, ToolError> {
 }
 
 /// One of the session's own large outputs, if the path is one; they are outside the workspace.
-fn spilled(bench: &Bench<'_>, path: &str) -> Option<Result<File, ToolError>> {
-    let spill = bench.toolbox.options.spill.as_ref().filter(|spill| spill.owns(Path::new(path)))?;
-    Some(spill.read(Path::new(path)).map_err(|error| ToolError::io(path, &error)))
+fn stored_output(bench: &Bench<'_>, path: &str) -> Option<Result<File, ToolError>> {
+    let outputs = bench.toolbox.options.outputs.as_ref().filter(|outputs| outputs.owns(Path::new(path)))?;
+    Some(outputs.read(Path::new(path)).map_err(|error| ToolError::io(path, &error)))
 }
 
 fn write(bench: &Bench<'_>, args: &Value) -> Result<Done, ToolError> {
@@ -236,14 +236,14 @@ fn edit(bench: &Bench<'_>, args: &Value) -> Result<Done, ToolError> {
 
 fn search(bench: &Bench<'_>, args: &Value) -> Result<Done, ToolError> {
     let mut query = Query::new(text(args, "pattern"), flag(args, "regex"), flag(args, "ignore_case"))?
-        .at_most(number(args, "limit", search::MATCHES), bench.toolbox.page_chars());
+        .at_most(number(args, "limit", search::MATCHES), bench.page_chars());
     if let Some(glob) = args.get("glob").and_then(Value::as_str) {
         query = query.glob(glob)?;
     }
     let path = args.get("path").and_then(Value::as_str).unwrap_or(".");
     let stop_at = Instant::now().checked_add(bench.deadline);
     let mut search = Search::new(&query, bench.cancel, stop_at);
-    match spilled(bench, path) {
+    match stored_output(bench, path) {
         Some(file) => search.file(file?, path),
         None => {
             let workspace = &bench.toolbox.workspace;

@@ -15,7 +15,7 @@ const SKIPPED: [&str; 4] = [".git", ".flyball", "target", "node_modules"];
 
 /// A name for a temporary file, in the folder of the file that it becomes.
 pub(super) fn temporary() -> io::Result<String> {
-    Ok(format!("{BEGIN}{}{END}", crate::spill::unique_name()?))
+    Ok(format!("{BEGIN}{}{END}", flyball_journal::random_name()?))
 }
 
 fn is_temporary(name: &str) -> bool {

@@ -24,9 +24,10 @@ pub(crate) use leftover::remove_half_written;
 pub use risk::{Assessment, Risk, RiskPolicy, ToolRule, Verdict};
 
 use crate::process::{Cancel, Job};
-use crate::spill::Spill;
 use builtin::Builtin;
 use execute::{Done, execute};
+use flyball::output::OutputLimits;
+use flyball_journal::SessionOutputs;
 use place::Workspace;
 use risk::Finding;
 use serde::Serialize;
@@ -84,9 +85,9 @@ pub struct ToolboxOptions {
     /// The most bytes of a program's output that are kept.
     pub keep: usize,
     /// Where large outputs go; `None` = they stay whole.
-    pub spill: Option<Arc<Spill>>,
-    /// Folders inside the workspace that the file tools must not touch, for example the journal's. The folder of the
-    /// spilled outputs is always one of them.
+    pub outputs: Option<Arc<SessionOutputs>>,
+    /// Folders inside the workspace that the file tools must not touch, for example the journal's. The folder of large
+    /// outputs is always one of them.
     pub closed: Vec<PathBuf>,
     /// Which risk leads to which verdict.
     pub risk: RiskPolicy,
@@ -100,11 +101,20 @@ impl Default for ToolboxOptions {
             env: Vec::new(),
             deadline: Duration::from_secs(600),
             keep: Job::KEEP,
-            spill: None,
+            outputs: None,
             closed: Vec::new(),
             risk: RiskPolicy::default(),
         }
     }
+}
+
+/// What one call has of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallOptions<'a> {
+    /// Variables for the program that it starts, on top of those of the toolbox.
+    pub env: &'a [(String, String)],
+    /// When its output is large; `None` = as for all tools.
+    pub limits: Option<OutputLimits>,
 }
 
 /// The tools of one agent in one workspace. It can be shared between threads.
@@ -129,6 +139,8 @@ struct Bench<'a> {
     deadline: Duration,
     /// Variables for the program that it starts.
     env: &'a [(String, String)],
+    /// When its output is large.
+    limits: Option<OutputLimits>,
 }
 
 impl Toolbox {
@@ -157,7 +169,7 @@ impl Toolbox {
             }
         }
         let mut closed = options.closed.clone();
-        closed.extend(options.spill.as_ref().map(|spill| spill.base().to_owned()));
+        closed.extend(options.outputs.as_ref().map(|outputs| outputs.base().to_owned()));
         let workspace = Workspace::new(&workspace, closed)?;
         Ok(Toolbox { workspace, builtins, options })
     }
@@ -208,10 +220,10 @@ impl Toolbox {
     /// that can go wrong is told in the output.
     #[must_use]
     pub fn call(&self, name: &str, args: &Value, deadline: Option<Duration>, cancel: &Cancel) -> Output {
-        self.call_with(name, args, deadline, cancel, &[])
+        self.call_with(name, args, deadline, cancel, &CallOptions::default())
     }
 
-    /// The same, with variables for the program that this call starts, on top of those of the toolbox.
+    /// The same, with what this call has of its own.
     #[must_use]
     pub fn call_with(
         &self,
@@ -219,19 +231,21 @@ impl Toolbox {
         args: &Value,
         deadline: Option<Duration>,
         cancel: &Cancel,
-        env: &[(String, String)],
+        options: &CallOptions<'_>,
     ) -> Output {
         let begun = Instant::now();
         let deadline = deadline.unwrap_or(self.options.deadline).min(self.options.deadline);
-        let bench = Bench { toolbox: self, cancel, deadline, env };
+        let limits =
+            options.limits.or_else(|| self.options.outputs.as_ref().map(|outputs| outputs.options().limits));
+        let bench = Bench { toolbox: self, cancel, deadline, env: options.env, limits };
         let done = self.check(name, args).and_then(|()| bench.perform(name, args));
         let (text, trouble) = match done {
             Ok(Done { text, trouble }) => (text, trouble),
             Err(error) => (String::new(), Some(error)),
         };
         let mut log = Vec::new();
-        let text = self.fit(name, text, &mut log);
-        let error = trouble.as_ref().map(|error| self.fit(name, error.to_string(), &mut log));
+        let text = bench.fit(name, text, &mut log);
+        let error = trouble.as_ref().map(|error| bench.fit(name, error.to_string(), &mut log));
         Output {
             ok: trouble.is_none(),
             text,
@@ -253,24 +267,26 @@ impl Toolbox {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         Err(unknown(name, &names))
     }
+}
 
+impl Bench<'_> {
     /// A text short enough for a model.
     fn fit(&self, tool: &str, text: String, log: &mut Vec<String>) -> String {
-        let Some(spill) = &self.options.spill else { return text };
-        let fitted = spill.fit(text);
+        let (Some(outputs), Some(limits)) = (&self.toolbox.options.outputs, &self.limits) else {
+            return text;
+        };
+        let fitted = outputs.fit_within(text, limits);
         log.extend(fitted.log(tool));
         fitted.text
     }
 
     /// How many characters a page of a file may have, so that reading a large output is not a large output again.
     fn page_chars(&self) -> usize {
-        let threshold = self.options.spill.as_ref().and_then(|spill| spill.options().threshold);
+        let threshold = self.limits.and_then(|limits| limits.threshold);
         // The rest is for the line that says how to read on.
         threshold.map_or(read::PAGE_CHARS, |chars| read::PAGE_CHARS.min(chars.saturating_sub(200).max(1)))
     }
-}
 
-impl Bench<'_> {
     fn perform(&self, name: &str, args: &Value) -> Result<Done, ToolError> {
         if self.cancel.is_cancelled() {
             let hint = "do not try again; the run is being stopped";

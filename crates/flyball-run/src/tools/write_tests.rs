@@ -9,7 +9,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        let name = format!("flyball-write-{}", crate::spill::unique_name().expect("a name"));
+        let name = format!("flyball-write-{}", flyball_journal::random_name().expect("a name"));
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).expect("a folder");
         Folder(path)

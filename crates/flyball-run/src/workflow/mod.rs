@@ -11,16 +11,17 @@ pub mod spec;
 mod tools;
 mod worst;
 
-pub use node::{Common, Node, Work};
+pub use node::{Common, Node, OnInterrupt, Work};
 pub use read::read;
 pub use schema::json_schema;
 pub(crate) use tools::declared;
 
+use crate::gates::{Gate, GateError, depend, validate};
 use flyball::graph::Workflow;
 use flyball::policy::{Layer, Place};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The end that means success.
 pub const DONE: &str = "done";
@@ -75,6 +76,22 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The gates for a workspace, which together with the dependencies of the policy must not go in circles.
+    ///
+    /// # Errors
+    /// As [`crate::gates::GatesConfig::gates`], and `gate_cycle`.
+    pub fn gates_in(
+        &self,
+        workspace: &Path,
+        dependencies: &[(String, String)],
+    ) -> Result<Vec<Gate>, GateError> {
+        let gates = self.gates.gates(workspace)?;
+        let mut related = gates.clone();
+        depend(&mut related, dependencies);
+        validate(&related)?;
+        Ok(gates)
+    }
+
     /// Whether anything in it checks the work.
     #[must_use]
     pub fn uses_gates(&self) -> bool {

@@ -117,11 +117,25 @@ pub struct Common {
     pub deadline: Option<Span>,
     /// Whether a step that was cut off may be run again.
     pub rerun: Option<bool>,
+    /// A step that a budget cut short is repeated after a release (`repeat`, the default), or left out (`skip`): the work
+    /// continues where it would after a success. If it is written, it also holds for a step that a crash cut off.
+    pub on_interrupt: Option<OnInterrupt>,
+}
+
+/// What becomes of a step that was cut short.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInterrupt {
+    /// It is done again.
+    #[default]
+    Repeat,
+    /// It is left out.
+    Skip,
 }
 
 impl Common {
     /// The keys, as the file writes them.
-    pub const KEYS: [&str; 9] = [
+    pub const KEYS: [&str; 10] = [
         "next",
         "on_success",
         "on_failure",
@@ -131,6 +145,7 @@ impl Common {
         "retry",
         "deadline",
         "rerun",
+        "on_interrupt",
     ];
 
     /// All ways out, with the name of the key.
@@ -189,8 +204,13 @@ impl Node {
     #[must_use]
     pub fn way(&self, status: Status) -> Next {
         let common = &self.common;
+        if status == Status::Skipped {
+            // Without the step the work continues as after a success, where there is such a way.
+            let may_succeed = self.work.may_end().contains(&Status::Success);
+            return self.way(if may_succeed { Status::Success } else { Status::Unclear });
+        }
         let own = match status {
-            Status::Success => &common.on_success,
+            Status::Success | Status::Skipped => &common.on_success,
             Status::Failure => &common.on_failure,
             Status::PartialSuccess => &common.on_partial_success,
             Status::Unclear => &common.on_unclear,
@@ -199,7 +219,7 @@ impl Node {
         let near = match status {
             Status::PartialSuccess => common.on_success.as_ref(),
             Status::Unclear => common.on_failure.as_ref(),
-            Status::Success | Status::Failure => None,
+            Status::Success | Status::Failure | Status::Skipped => None,
         };
         let end = if status == Status::Success { DONE } else { FAILED };
         let found = own.as_ref().or(common.next.as_ref()).or(near);

@@ -86,6 +86,7 @@ pub(crate) fn play(plan: Plan, what: &str) -> BTreeMap<String, Taken> {
         asker: Arc::new(Nobody),
         cancel: Cancel::new(),
         files: files.clone(),
+        outputs: files.join("outputs"),
         env: Arc::new(|_| None),
         cut_off: CutOff::Ask,
         origin: None,

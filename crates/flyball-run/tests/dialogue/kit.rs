@@ -135,6 +135,7 @@ impl Chat {
                 asked: Arc::clone(&self.asked),
             }),
             cancel: Cancel::new(),
+            outputs: files.join("outputs"),
             files,
             env: Arc::new(|_| None),
             // A call that was asked for and never made is made.

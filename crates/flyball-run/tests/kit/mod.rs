@@ -125,6 +125,7 @@ impl Place {
             asker: Arc::new(Answers(Mutex::new(self.answers.iter().cloned().collect()))),
             cancel: self.cancel.clone(),
             files: self.folder.path().join("files"),
+            outputs: self.folder.path().join("outputs"),
             env: Arc::new(|_| None),
             cut_off: self.cut_off,
             origin: None,

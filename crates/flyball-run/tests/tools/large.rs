@@ -1,17 +1,18 @@
 //! Large outputs of tools: saved, read page by page, searched, and never those of another session.
 
 use crate::kit::{Place, folder};
-use flyball_run::spill::{Spill, SpillOptions};
+use flyball::output::OutputLimits;
+use flyball_journal::{OutputOptions, SessionOutputs};
 use flyball_run::tools::ToolboxOptions;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A place whose large outputs go to `base`, in the name of a session.
-fn place(outside: &Path, base: &Path, session: &str, options: SpillOptions) -> (Place, Arc<Spill>) {
-    let spill = Arc::new(Spill::open(base, session, options).expect("a spill"));
-    let options = ToolboxOptions { spill: Some(Arc::clone(&spill)), ..ToolboxOptions::default() };
-    (Place::in_folder(outside.to_owned(), options), spill)
+fn place(outside: &Path, base: &Path, session: &str, options: OutputOptions) -> (Place, Arc<SessionOutputs>) {
+    let outputs = Arc::new(SessionOutputs::open(base, session, options).expect("outputs"));
+    let options = ToolboxOptions { outputs: Some(Arc::clone(&outputs)), ..ToolboxOptions::default() };
+    (Place::in_folder(outside.to_owned(), options), outputs)
 }
 
 fn path_in(text: &str) -> PathBuf {
@@ -22,7 +23,7 @@ fn path_in(text: &str) -> PathBuf {
 #[test]
 fn a_large_output_is_saved_and_can_be_paged_and_searched() {
     let outside = folder("large");
-    let (place, _) = place(&outside, &outside.join("base"), "s", SpillOptions::default());
+    let (place, _) = place(&outside, &outside.join("base"), "s", OutputOptions::default());
     let output = place.call("shell", &json!({"command": "seq 1 60000; echo needle; seq 60002 70000"}));
     assert!(output.ok);
     assert!(output.text.starts_with("Tool response too large ("), "{}", output.text);
@@ -41,7 +42,10 @@ fn a_large_output_is_saved_and_can_be_paged_and_searched() {
 #[test]
 fn also_a_large_error_is_saved() {
     let outside = folder("error");
-    let options = SpillOptions { threshold: Some(300), preview: 50, ..SpillOptions::default() };
+    let options = OutputOptions {
+        limits: OutputLimits { threshold: Some(300), preview: 50 },
+        ..OutputOptions::default()
+    };
     let (place, _) = place(&outside, &outside.join("base"), "s", options);
     place.put("a.txt", "");
     let missing = format!("{}.txt", "x/".repeat(200));
@@ -58,9 +62,9 @@ fn also_a_large_error_is_saved() {
 fn one_session_never_reads_the_files_of_another() {
     // The base lies inside the workspace, where every session's tools could reach it.
     let outside = folder("others");
-    let base = outside.join("work/.flyball/spill");
-    let (one, first) = place(&outside, &base, "one", SpillOptions::default());
-    let (two, _) = place(&outside, &base, "two", SpillOptions::default());
+    let base = outside.join("work/.flyball/outputs");
+    let (one, first) = place(&outside, &base, "one", OutputOptions::default());
+    let (two, _) = place(&outside, &base, "two", OutputOptions::default());
     let path = path_in(&one.fine("shell", &json!({"command": "seq 1 60000"})));
     assert!(path.starts_with(first.folder()));
     one.fine("read", &json!({"path": path}));
@@ -77,14 +81,14 @@ fn one_session_never_reads_the_files_of_another() {
 #[test]
 fn after_the_end_of_the_session_its_file_is_gone() {
     let outside = folder("end");
-    let (place, spill) = place(&outside, &outside.join("base"), "s", SpillOptions::default());
+    let (place, outputs) = place(&outside, &outside.join("base"), "s", OutputOptions::default());
     let path = path_in(&place.fine("shell", &json!({"command": "seq 1 60000"})));
-    spill.end_session().expect("it ends");
+    outputs.end_session().expect("it ends");
     place.fails("read", &json!({"path": path}), "not_found");
 }
 
 #[test]
-fn without_a_spill_a_large_output_stays_whole() {
+fn without_a_place_for_it_a_large_output_stays_whole() {
     let place = Place::new("whole");
     let text = place.fine("shell", &json!({"command": "seq 1 60000"}));
     assert_eq!(text.lines().count(), 60_000);

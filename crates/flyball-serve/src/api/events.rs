@@ -144,6 +144,16 @@ struct Sender<'a> {
     session: Option<&'a str>,
 }
 
+/// Whether an event brings an output, which may be as large as a body.
+fn is_output(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Type {
+        r#type: Option<String>,
+    }
+    let peek: Option<Type> = serde_json::from_str(text).ok();
+    peek.and_then(|peek| peek.r#type).as_deref() == Some("output.received")
+}
+
 /// What of an event decides how it is read.
 #[derive(Deserialize)]
 struct Peek {
@@ -154,7 +164,7 @@ struct Peek {
 impl Sender<'_> {
     /// Reads an event, and refuses it if it is not theirs to send.
     fn admit(&self, text: &str, key: Option<&str>) -> Result<Parcel, Problem> {
-        if text.len() > EVENT_BYTES {
+        if text.len() > EVENT_BYTES && !is_output(text) {
             let what = format!("the event has {} bytes, one may have {EVENT_BYTES}", text.len());
             let advice = "send a fingerprint or the first part of large outputs instead of the whole";
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "event_too_large", what, advice));

@@ -11,6 +11,7 @@ mod labels;
 mod live;
 mod log;
 mod metrics;
+mod outputs;
 mod people;
 mod policies;
 mod schema;
@@ -35,6 +36,7 @@ pub(crate) fn add(doors: Doors) -> Doors {
         .api(Some(Role::Channel), routes!(events::message))
         .api(agent, routes!(sessions::one))
         .api(agent, routes!(history::trips))
+        .api(agent, routes!(outputs::read))
         .api(operator, routes!(sessions::list))
         .api(operator, routes!(history::events))
         .api(operator, routes!(history::evidence_of))

@@ -49,6 +49,8 @@ pub(super) struct Did {
     did: Option<String>,
     r#in: Option<String>,
     reason: Option<String>,
+    granted: Option<String>,
+    budget: Option<String>,
 }
 
 /// A form as it was sent.
@@ -123,6 +125,7 @@ fn outcome(what: &str, decision: &Decision) -> String {
         "approve" if effect("plan.approved") => "approved",
         "deny" if effect("plan.rejected") => "denied",
         "release" if stopped && decision.decision < Verdict::Block => "still_stopped",
+        "release" if !held && effect("budget.raised") => return raised(decision),
         "release" if !held => "released",
         "lift" if !held => "lifted",
         "lift" if decision.decision < Verdict::Block => "still_held",
@@ -137,13 +140,28 @@ fn outcome(what: &str, decision: &Decision) -> String {
     }
 }
 
+/// The budget that a release has raised: its name and by how much, as an address carries it.
+fn raised(decision: &Decision) -> String {
+    let found = decision.effects.iter().find(|effect| effect.effect == "budget.raised");
+    let field = |name: &str| found.and_then(|effect| effect.fields.get(name));
+    let granted = field("granted").and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let name = field("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+    format!("did=raised&granted={granted}&budget={}", links::encoded(name))
+}
+
 impl Did {
+    /// What a release of a budget has granted, in its unit.
+    fn granted(&self) -> Option<String> {
+        flyball::granted_amount(self.budget.as_deref()?, self.granted.as_deref()?.parse().ok()?)
+    }
+
     /// The notice for a page, if something was done.
     pub(super) fn notice(&self) -> Option<Markup> {
         let words = match self.did.as_deref()? {
             "approved" => "Approved. The plan runs once.",
             "denied" => "Denied. Nothing of the plan runs.",
             "released" => "Released: it may go on, within bounds.",
+            "raised" => "Released: the session may continue.",
             "still_stopped" => {
                 "Released. A person has stopped the session: it continues when the stop is lifted."
             }
@@ -157,6 +175,7 @@ impl Did {
         let why = self.reason.as_deref().and_then(meaning);
         Some(html! {
             (words)
+            @if let Some(granted) = self.granted() { " Granted: " (granted) "." }
             @if let Some(why) = why { " " (why) }
             @if let Some(session) = &self.r#in {
                 " " a.untrusted href=(links::session(session)) { (line(session, 60)) }
@@ -219,7 +238,9 @@ fn fields(need: &Need, id: &str) -> Markup {
                 input.reason #(why) type="text" name="why" maxlength="500" required autocomplete="off" placeholder="why it may go on, or must not";
                 div.buttons {
                     @if guard != "human" {
-                        button.main type="submit" formaction="/act/release" data-key="r" { "Release " (MORE) " more" }
+                        button.main type="submit" formaction="/act/release" data-key="r" {
+                            @if guard == "budget" { "Raise the budget" } @else { "Release " (MORE) " more" }
+                        }
                     }
                     @if !stops.is_empty() {
                         button.untrusted type="submit" formaction="/act/lift" data-key="l" { "Lift the stop (" (line(&stops.join("; "), 200)) ")" }

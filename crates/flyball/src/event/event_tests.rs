@@ -81,7 +81,7 @@ fn the_skeleton_forgets_numbers_and_nothing_else() {
 fn examples() -> Vec<(&'static str, Value, Value)> {
     let workflow =
         json!({"nodes": ["a", "b"], "edges": [{"id": "e1", "from": "a", "to": "b"}], "signals": ["diff"]});
-    let check = json!({"name": "tests", "passed": false, "skipped": true, "skip_reason": "none found", "output": "x", "duration_ms": 5, "details": ["t1"]});
+    let check = json!({"name": "tests", "kind": "tests", "passed": false, "skipped": true, "skip_reason": "none found", "output": "x", "duration_ms": 5, "details": ["t1"]});
     vec![
         (
             "session.started",
@@ -101,6 +101,8 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
             json!({}),
             json!({"node": "n", "output": "x", "structured": [1], "duration_ms": 7}),
         ),
+        ("turn.interrupted", json!({}), json!({"step": "command"})),
+        ("turn.resumed", json!({}), json!({"step": "command"})),
         (
             "tool.requested",
             json!({"tool": "t"}),
@@ -110,6 +112,11 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
             "tool.finished",
             json!({"call": "c"}),
             json!({"call": "c", "ok": false, "output": {"a": 1}, "error": "e", "duration_ms": 9, "tool": "t", "args": [1]}),
+        ),
+        (
+            "output.received",
+            json!({"text": "x"}),
+            json!({"call": "c", "tool": "t", "output": {"ref": "r", "preview": "p", "bytes": 9, "chars": 9}}),
         ),
         ("tool.denied", json!({"call": "c"}), json!({"call": "c", "by": "policy", "tool": "t", "args": "x"})),
         (

@@ -1,6 +1,8 @@
 //! The kinds of event of the contract, each with its own fields.
 
 use crate::graph::Workflow;
+use crate::output::StoredOutput;
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -77,11 +79,54 @@ pub struct PlanStep {
     pub args: Value,
 }
 
+/// What a check of a quality gate looks at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckKind {
+    /// Whether it compiles, or its types are right.
+    Build,
+    /// Whether its tests pass.
+    Tests,
+    /// Whether a linter is content.
+    Lint,
+    /// Anything else: passes if the command ends with 0.
+    #[default]
+    Custom,
+}
+
+impl CheckKind {
+    /// The kind's name, which is also that of the check a gate of this kind counts towards by default.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CheckKind::Build => "build",
+            CheckKind::Tests => "tests",
+            CheckKind::Lint => "lint",
+            CheckKind::Custom => "custom",
+        }
+    }
+
+    /// The kind of a check that says nothing but its name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            "build" | "compile" | "types" | "typecheck" => CheckKind::Build,
+            "tests" | "test" | "unit" | "integration" => CheckKind::Tests,
+            "lint" | "format" | "fmt" => CheckKind::Lint,
+            _ => CheckKind::Custom,
+        }
+    }
+}
+
 /// One check of a quality gate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// The name: `tests`, `lint`, `build`, or an item of a checklist.
     pub name: String,
+    /// What it looks at: `tests`, `lint`, `build` or `custom`; by its name if it is not said. A client may name the tool
+    /// instead, whose raw output is then parsed on its way in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Whether it passed.
     #[serde(default)]
     pub passed: bool,
@@ -100,6 +145,20 @@ pub struct Check {
     /// The single failures that were found in the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
+}
+
+impl Check {
+    /// What it looks at.
+    #[must_use]
+    pub fn kind(&self) -> CheckKind {
+        let written = self.kind.as_deref().and_then(|kind| match kind {
+            "build" => Some(CheckKind::Build),
+            "tests" => Some(CheckKind::Tests),
+            "lint" => Some(CheckKind::Lint),
+            _ => None,
+        });
+        written.unwrap_or_else(|| CheckKind::of_name(&self.name))
+    }
 }
 
 /// What happened or is asked for.
@@ -165,6 +224,18 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
     },
+    /// A budget cut a turn's step short. It is neither a result nor a failure.
+    #[serde(rename = "turn.interrupted")]
+    TurnInterrupted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+    },
+    /// The interrupted step of a turn is repeated.
+    #[serde(rename = "turn.resumed")]
+    TurnResumed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+    },
     /// The agent wants to call a tool.
     #[serde(rename = "tool.requested")]
     ToolRequested {
@@ -191,6 +262,19 @@ pub enum Kind {
         tool: Option<String>,
         #[serde(default, skip_serializing_if = "Value::is_null")]
         args: Value,
+    },
+    /// An output arrived; a large one is stored before the governor sees the event.
+    #[serde(rename = "output.received")]
+    OutputReceived {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// Where it was stored; never taken from a client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<StoredOutput>,
     },
     /// A tool call was refused.
     #[serde(rename = "tool.denied")]
@@ -363,15 +447,18 @@ pub enum Kind {
 }
 
 /// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 27] = [
+const TYPES: [(&str, &[&str]); 30] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
     ("person.message", &["text", "by", "digest"]),
     ("assistant.message", &["text", "structured", "final"]),
     ("turn.started", &[]),
     ("turn.finished", &["output", "structured", "duration_ms"]),
+    ("turn.interrupted", &["step"]),
+    ("turn.resumed", &["step"]),
     ("tool.requested", &["call", "tool", "args"]),
     ("tool.finished", &["call", "ok", "output", "error", "duration_ms", "tool", "args"]),
+    ("output.received", &["call", "tool", "text", "output"]),
     ("tool.denied", &["call", "by", "tool", "args"]),
     ("transition.requested", &["from", "to", "edge"]),
     ("progress", &["signal", "content", "hash", "value", "failing", "done", "total", "better"]),
@@ -425,8 +512,11 @@ impl Kind {
             Kind::AssistantMessage { .. } => "assistant.message",
             Kind::TurnStarted { .. } => "turn.started",
             Kind::TurnFinished { .. } => "turn.finished",
+            Kind::TurnInterrupted { .. } => "turn.interrupted",
+            Kind::TurnResumed { .. } => "turn.resumed",
             Kind::ToolRequested { .. } => "tool.requested",
             Kind::ToolFinished { .. } => "tool.finished",
+            Kind::OutputReceived { .. } => "output.received",
             Kind::ToolDenied { .. } => "tool.denied",
             Kind::TransitionRequested { .. } => "transition.requested",
             Kind::Progress { .. } => "progress",

@@ -15,7 +15,7 @@ pub use canonical::canonical_json;
 pub(crate) use canonical::{Numbers, identity, value_fingerprint};
 pub use effect::effect_of;
 pub(crate) use kind::fields_of;
-pub use kind::{Better, Check, Denier, Kind, Origin, PlanStep, ReleaseMode, type_names};
+pub use kind::{Better, Check, CheckKind, Denier, Kind, Origin, PlanStep, ReleaseMode, type_names};
 pub(crate) use normalise::normalised_markdown;
 pub use normalise::{normalise_into, normalised, without_timestamps};
 

@@ -95,6 +95,9 @@ fn typed(name: &str, mut own: Map<String, Value>) -> Result<Kind, Error> {
     {
         return Err(wrong("plan", "a list of at most 256 steps"));
     }
+    if let Kind::OutputReceived { text: None, output: None, .. } = &kind {
+        return Err(missing("text", "give the output as `text`"));
+    }
     if let Kind::ConfirmationAnswered { text: None, value: None, .. } = &kind {
         return Err(missing(
             "text",

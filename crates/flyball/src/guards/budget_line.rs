@@ -6,6 +6,8 @@ use crate::fingerprint::Fingerprint;
 use crate::limits::NAME_BYTES;
 use crate::window::cut;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// One budget as it stands.
 pub(super) struct Line<'a> {
@@ -54,6 +56,11 @@ pub(super) fn raised_key(scope: &str, name: &str, whose: &str) -> Fingerprint {
     Fingerprint::of_text(scope).with(Fingerprint::of_text(name)).with(Fingerprint::of_text(whose))
 }
 
+/// What a grant is kept under. Not every event of a turn names its node, so a grant for a turn holds for all of them.
+pub(super) fn granted_key(scope: &str, name: &str, whose: &str) -> Fingerprint {
+    raised_key(scope, name, if scope == "turn" { "" } else { whose })
+}
+
 /// A budget that stopped the session, as a release needs to know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tripped {
@@ -66,6 +73,11 @@ pub(crate) struct Tripped {
 }
 
 impl Tripped {
+    /// Whether it is an amount (time, tokens, money), and not a count of acts.
+    pub(super) fn is_amount(&self) -> bool {
+        matches!(self.name.as_str(), "runtime_ms" | "wall_ms" | "tokens" | "cost_micro_usd" | "timeout_ms")
+    }
+
     /// What a trip says of its budget.
     pub(crate) fn of(trip: &Trip) -> Option<Self> {
         let budget = trip.budget.as_ref()?;
@@ -82,12 +94,90 @@ impl Tripped {
     }
 }
 
+/// What a release has granted.
+pub(crate) struct Granted {
+    pub(super) of: Tripped,
+    /// How much more.
+    pub(super) step: u64,
+    /// How much in all.
+    pub(super) limit: u64,
+}
+
+impl Granted {
+    /// The fields of the effect `budget.raised`.
+    pub(crate) fn fields(&self) -> BTreeMap<String, Value> {
+        let Tripped { scope, name, whose, used, .. } = &self.of;
+        let mut fields = BTreeMap::from([
+            ("scope".to_owned(), json!(scope)),
+            ("name".to_owned(), json!(name)),
+            ("granted".to_owned(), json!(self.step)),
+            ("limit".to_owned(), json!(self.limit)),
+            ("used".to_owned(), json!(used)),
+            ("text".to_owned(), json!(self.text())),
+        ]);
+        if !whose.is_empty() {
+            fields.insert("of".to_owned(), json!(whose));
+        }
+        fields
+    }
+
+    /// What was granted, in the unit of the budget.
+    fn text(&self) -> String {
+        let Tripped { scope, name, whose, used, .. } = &self.of;
+        let owner = match scope.as_str() {
+            "turn" if whose.is_empty() => "the turn".to_owned(),
+            "turn" => format!("a turn of node '{whose}'"),
+            "node" => format!("node '{whose}'"),
+            "loop" => whose.clone(),
+            "message" => "the message".to_owned(),
+            "tree" => format!("the session '{whose}' above this one"),
+            _ => "the session".to_owned(),
+        };
+        let more = granted_amount(name, self.step).unwrap_or_else(|| format!("{} more", self.step));
+        let (limit, used) = (amount(name, self.limit), amount(name, *used));
+        format!("granted {more} to {owner}: {limit} in all, {used} used")
+    }
+}
+
+/// How much more of a budget a release has granted, in its unit: `10m0s more runtime`, `3 more turns`. `None` if there is
+/// no budget of this name.
+#[must_use]
+pub fn granted_amount(name: &str, step: u64) -> Option<String> {
+    let noun = match name {
+        "runtime_ms" => " runtime",
+        "wall_ms" => " wall-clock time",
+        "timeout_ms" => " time",
+        "cost_micro_usd" => "",
+        "tool_calls" => " tool calls",
+        "tokens" => " tokens",
+        "turns" => " turns",
+        "iterations" => " iterations",
+        "transitions" => " transitions",
+        _ => return None,
+    };
+    let noun = if step == 1 { noun.trim_end_matches('s') } else { noun };
+    Some(format!("{} more{noun}", amount(name, step)))
+}
+
+/// A value of a budget in its unit.
+fn amount(name: &str, value: u64) -> String {
+    match name {
+        "runtime_ms" | "wall_ms" | "timeout_ms" => duration(value),
+        "cost_micro_usd" => dollars(value),
+        _ => value.to_string(),
+    }
+}
+
+fn dollars(micro: u64) -> String {
+    format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000)
+}
+
 /// How much of a budget is used, with its unit, for a sentence.
 pub(crate) fn share(name: &str, used: u64, limit: u64) -> String {
-    let dollars = |micro: u64| format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000);
     match name {
-        "runtime_ms" | "wall_ms" | "timeout_ms" => format!("{} of {}", duration(used), duration(limit)),
-        "cost_micro_usd" => format!("{} of {}", dollars(used), dollars(limit)),
+        "runtime_ms" | "wall_ms" | "timeout_ms" | "cost_micro_usd" => {
+            format!("{} of {}", amount(name, used), amount(name, limit))
+        }
         "tool_calls" => format!("{used} of {limit} tool calls"),
         other => format!("{used} of {limit} {other}"),
     }

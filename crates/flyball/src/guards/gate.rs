@@ -2,14 +2,17 @@
 //!
 //! A failing check refuses the completion and says which one is the root cause. The Nth refused attempt halts, so do
 //! the Nth refusal by one item of a checklist and the same failure for the Nth time. A check that was skipped did not
-//! pass; if all were skipped the work is unverified, and the policy says what that means.
+//! pass; if all were skipped the work is unverified, and the policy says what that means. A refusal carries the effect
+//! `completion.blocked`: what failed and what to do, as data and as text for the agent.
 
 use super::{Cx, Draft, Guard, Trips};
+use crate::backpressure::{self, BlockingEvent, TASK_COMPLETE, failed, with_dependencies};
 use crate::decision::{HaltReason, Severity};
 use crate::event::{Check, Kind, normalised};
 use crate::fingerprint::Fingerprint;
 use crate::limits::GATE_ITEMS;
 use crate::policy::{Gate as Limits, GateOrder, Unverified};
+use crate::rules_version::RulesVersion;
 use crate::window::{Keyed, cut, keep};
 use serde::{Deserialize, Serialize};
 
@@ -41,13 +44,8 @@ pub(crate) struct Gate {
     events: Vec<u64>,
 }
 
-/// Whether a check ran and did not pass.
-pub(crate) fn failed(check: &Check) -> bool {
-    !check.passed && !check.skipped
-}
-
-/// Which of the failed checks is named: the root cause, or the seed's own order.
-fn blocker<'a>(checks: &'a [Check], limits: &Limits) -> Option<&'a Check> {
+/// Which of the failed checks is named under version 1 of the rules: the root cause, or the seed's own order.
+fn blocker_v1<'a>(checks: &'a [Check], limits: &Limits) -> Option<&'a Check> {
     let order: &[&str] = match limits.order {
         GateOrder::RootCause => &["build", "compile", "typecheck", "types", "tests", "test", "lint"],
         GateOrder::Seed => &["tests", "test", "lint", "build"],
@@ -61,8 +59,20 @@ fn blocker<'a>(checks: &'a [Check], limits: &Limits) -> Option<&'a Check> {
     checks.iter().filter(|check| failed(check)).min_by_key(|check| (depends_on_failed(check), rank(check)))
 }
 
-/// One fingerprint for what failed: the same failure again is told from a new one.
-pub(crate) fn failure_fingerprint(checks: &[Check]) -> Fingerprint {
+/// Which of the failed checks is named.
+fn blocker<'a>(cx: &Cx<'_>, checks: &'a [Check]) -> Option<&'a Check> {
+    let limits = &cx.limits.gate;
+    match cx.rules {
+        RulesVersion::V1 => blocker_v1(checks, limits),
+        _ => backpressure::blocker(checks, limits.order),
+    }
+}
+
+/// One fingerprint for what failed: the same failure again is told from a new one, also if lines of code have moved.
+fn failure_fingerprint(cx: &Cx<'_>, checks: &[Check]) -> Fingerprint {
+    if cx.rules > RulesVersion::V1 {
+        return backpressure::failure_fingerprint(checks);
+    }
     let mut lines: Vec<String> = Vec::new();
     for check in checks.iter().filter(|check| failed(check)) {
         if check.details.is_empty() {
@@ -78,12 +88,12 @@ impl Gate {
     fn blocked(&mut self, cx: &Cx<'_>, checks: &[Check], request: &str, trips: &mut Trips) {
         let limits = &cx.limits.gate;
         self.attempts = self.attempts.saturating_add(1);
-        let failure = failure_fingerprint(checks);
+        let failure = failure_fingerprint(cx, checks);
         self.same = if failure == self.failure { self.same.saturating_add(1) } else { 1 };
         self.failure = failure;
         keep(&mut self.events, cx.seq, EVENTS);
         let worst = self.count_items(checks);
-        let name = blocker(checks, limits).map_or("unknown", |check| cut(&check.name, 48));
+        let name = blocker(cx, checks).map_or("unknown", |check| cut(&check.name, 48));
         let shown: Vec<String> = checks
             .iter()
             .filter(|check| failed(check))
@@ -98,7 +108,7 @@ impl Gate {
             .block(1, u64::from(self.same), vec![failure])
             .names(shown)
             .actions(&["fix_the_failing_check", "switch_to_interactive", "raise_budget"]);
-        trips.add(limits.mode, draft);
+        trips.add(limits.mode, with_details(cx, draft, checks, request));
     }
 
     /// Which of the limits is reached first; none of them: the completion is refused and may be tried again.
@@ -153,7 +163,7 @@ impl Gate {
         worst
     }
 
-    fn unverified(&self, cx: &Cx<'_>, trips: &mut Trips) {
+    fn unverified(&self, cx: &Cx<'_>, checks: &[Check], request: &str, trips: &mut Trips) {
         let limits = &cx.limits.gate;
         let severity = match limits.unverified {
             Unverified::Allow => return,
@@ -165,7 +175,16 @@ impl Gate {
                 .events(vec![cx.seq])
                 .actions(&["configure_a_check"])
                 .feedback("No check ran: nothing shows that the work is right.");
-        trips.add(limits.mode, draft);
+        trips.add(limits.mode, with_details(cx, draft, checks, request));
+    }
+}
+
+/// A refusal with what failed and what to do about it, for whoever asked.
+fn with_details(cx: &Cx<'_>, draft: Draft, checks: &[Check], request: &str) -> Draft {
+    let blocking = (cx.rules > RulesVersion::V1).then(|| BlockingEvent::of(checks, request, &cx.limits.gate));
+    match blocking.flatten() {
+        Some(blocking) => draft.refuses_with("completion.blocked", blocking.fields()),
+        None => draft,
     }
 }
 
@@ -176,11 +195,14 @@ impl Guard for Gate {
         if !limits.mode.is_on() {
             return;
         }
+        let request = request.as_deref().unwrap_or(TASK_COMPLETE);
+        // A check that depends on one that failed says nothing by itself.
+        let related = (cx.rules > RulesVersion::V1).then(|| with_dependencies(checks, &limits.dependencies));
+        let checks = related.as_deref().unwrap_or(checks);
         if checks.iter().any(failed) {
-            let request = request.as_deref().unwrap_or("TASK_COMPLETE");
             self.blocked(cx, checks, request, trips);
         } else if checks.iter().all(|check| check.skipped) {
-            self.unverified(cx, trips);
+            self.unverified(cx, checks, request, trips);
         } else {
             self.reset();
         }

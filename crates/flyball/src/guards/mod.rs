@@ -28,10 +28,11 @@ mod visits;
 mod workflow;
 
 pub use approval::APPROVED_BY;
+pub(crate) use budget::Position;
 pub use budget::{Ancestor, Family};
+pub use budget_line::granted_amount;
 pub(crate) use budget_line::{Tripped, share};
 pub(crate) use confirmation::nothing_pending;
-pub(crate) use gate::{failed as check_failed, failure_fingerprint};
 pub(crate) use retry::{BREAKER, OPENED};
 pub(crate) use trip::{Draft, Trips};
 pub(crate) use workflow::{destinations, listed};

@@ -18,6 +18,8 @@ pub(crate) struct Draft {
     /// What to say to the model; a template of the guard.
     pub(crate) feedback: Option<String>,
     pub(crate) retry_after_ms: Option<u64>,
+    /// The effect that goes with it if it refuses: its name and fields.
+    pub(crate) refusal: Option<(&'static str, BTreeMap<String, Value>)>,
 }
 
 impl Draft {
@@ -42,6 +44,7 @@ impl Draft {
             halt_reason: HaltReason::Stalled,
             feedback: None,
             retry_after_ms: None,
+            refusal: None,
         }
     }
 
@@ -121,6 +124,12 @@ impl Draft {
     /// What to say to the model.
     pub(crate) fn feedback(mut self, text: impl Into<String>) -> Self {
         self.feedback = Some(text.into());
+        self
+    }
+
+    /// An effect that goes with it if it refuses.
+    pub(crate) fn refuses_with(mut self, effect: &'static str, fields: BTreeMap<String, Value>) -> Self {
+        self.refusal = Some((effect, fields));
         self
     }
 

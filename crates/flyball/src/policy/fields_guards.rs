@@ -357,6 +357,7 @@ impl Section for NodePolicy {
         f.section("question", &mut guards.question);
         f.section("denial", &mut guards.denial);
         f.section("monologue", &mut guards.monologue);
+        f.section("large_response", &mut guards.large_response);
     }
 }
 
@@ -384,6 +385,7 @@ impl Section for ToolPolicy {
         f.section("error_streak", &mut guards.error_streak);
         f.section("confirmation", &mut ModeAlone(&mut guards.confirmation.mode));
         f.section("denial", &mut guards.denial);
+        f.section("large_response", &mut guards.large_response);
     }
 }
 

@@ -325,6 +325,8 @@ pub(super) struct NodeFile {
     pub(super) denial: Option<GuardSetting<super::file_guards::DenialFile>>,
     /// The same message, or chanting inside one message.
     pub(super) monologue: Option<GuardSetting<super::file_guards::MonologueFile>>,
+    /// Outputs too large for the context.
+    pub(super) large_response: Option<GuardSetting<super::file_guards::LargeResponseFile>>,
 }
 
 /// Values of one edge.
@@ -359,6 +361,8 @@ pub(super) struct ToolFile {
     pub(super) confirmation: Option<GuardSetting<super::file_guards::ModeFile>>,
     /// A refused act asked again.
     pub(super) denial: Option<GuardSetting<super::file_guards::DenialFile>>,
+    /// Outputs too large for the context.
+    pub(super) large_response: Option<GuardSetting<super::file_guards::LargeResponseFile>>,
 }
 
 /// How much a person's release gives.

@@ -145,6 +145,12 @@ impl Policy {
         self.nodes.get(node).map_or(&self.guards, |n| &n.guards)
     }
 
+    /// The guards that apply to an output of this tool, or of this node.
+    pub fn guards_for_output(&self, tool: Option<&str>, node: Option<&str>) -> &Guards {
+        let of_tool = tool.and_then(|tool| self.tools.get(tool)).map(|tool| &tool.guards);
+        of_tool.unwrap_or_else(|| node.map_or(&self.guards, |node| self.guards_for_node(node)))
+    }
+
     /// The guards that apply to a transition along this edge.
     pub fn guards_for_edge(&self, from: &str, to: &str) -> &Guards {
         self.edge(from, to).map_or(&self.guards, |e| &e.guards)

@@ -198,6 +198,124 @@ fn a_time_that_comes_late_does_not_make_the_session_old() {
     check("the first event had no time", &history, &[quiet("budget")]);
 }
 
+/// What is left to do after a halt by each budget, and what a default release says that it grants.
+fn stopped_by_each_budget() -> Vec<(&'static str, History, &'static str)> {
+    let tokens = json!({"tokens_in": 500});
+    let dollars = json!({"cost_usd": 5.0});
+    let begin = |keys: Value| History::under(budgets(keys)).clock(0).by("a").begins("a");
+    vec![
+        (
+            "runtime",
+            begin(json!({"session": {"runtime": 2_000}, "turn": {"timeout": "10m"}}))
+                .later(3_000)
+                .begins("b"),
+            "granted 10m0s more runtime to the session: 10m3s in all, 3s used",
+        ),
+        (
+            "runtime of four hours",
+            begin(json!({"session": {"runtime": "4h"}})).later(4 * HOUR + 60_000).begins("b"),
+            "granted 1h12m more runtime to the session: 5h13m in all, 4h1m used",
+        ),
+        (
+            "wall",
+            begin(json!({"session": {"wall": 2_000}})).later(3_000).begins("b"),
+            "granted 10m0s more wall-clock time to the session: 10m3s in all, 3s used",
+        ),
+        (
+            "turn timeout",
+            begin(json!({"turn": {"timeout": 2_000}})).later(3_000).ask("bash", json!({})),
+            "granted 2s more time to a turn of node 'a': 5s in all, 3s used",
+        ),
+        (
+            "tokens",
+            spends(begin(json!({"session": {"tokens": 100}})), tokens.clone()),
+            "granted 500 more tokens to the session: 1000 in all, 500 used",
+        ),
+        (
+            "tokens of a turn",
+            spends(begin(json!({"turn": {"tokens": 100}})), tokens),
+            "granted 500 more tokens to a turn of node 'a': 1000 in all, 500 used",
+        ),
+        (
+            "cost",
+            spends(begin(json!({"session": {"cost_usd": 1}})), dollars),
+            "granted $5.00 more to the session: $10.00 in all, $5.00 used",
+        ),
+        (
+            "turns",
+            begin(json!({"session": {"turns": 1}})).begins("a"),
+            "granted 3 more turns to the session: 4 in all, 1 used",
+        ),
+        (
+            "turns of a node",
+            begin(json!({"node": {"turns": 1}})).begins("a"),
+            "granted 3 more turns to node 'a': 4 in all, 1 used",
+        ),
+        (
+            "tool calls",
+            begin(json!({"session": {"tool_calls": 1}})).call("x", json!({}), ok("1")).ask("y", json!({})),
+            "granted 3 more tool calls to the session: 4 in all, 1 used",
+        ),
+        (
+            "iterations",
+            begin(json!({"session": {"iterations": 1}}))
+                .round(1)
+                .call("x", json!({}), ok("1"))
+                .round(2)
+                .ask("y", json!({})),
+            "granted 3 more iterations to the session: 4 in all, 1 used",
+        ),
+    ]
+}
+
+#[test]
+fn a_default_release_is_enough_for_one_more_step_and_says_what_it_grants() {
+    for (name, stopped, text) in stopped_by_each_budget() {
+        assert_eq!(stopped.clone().run().last().state, Status::Halted, "{name}");
+        // However long the person took, and whatever facts arrived meanwhile.
+        let late = spends(stopped.later(5 * HOUR), json!({"tokens_in": 1}));
+        let released = late.event("human.released", json!({"why": "go on"}));
+        let run = released.clone().run();
+        assert_eq!(run.last().state, Status::Running, "{name}");
+        let effect = run.last().effects.iter().find(|effect| effect.effect == "budget.raised").expect(name);
+        assert_eq!(effect.fields["text"], text, "{name}");
+        for next in [
+            released.clone().later(1).begins("a"),
+            released.clone().later(1).round(9).call("z", json!({}), ok("1")),
+            released.clone().later(9 * HOUR).event("turn.started", json!({"idle": true})),
+        ] {
+            let decision = next.run().last().clone();
+            assert!(decision.decision < Verdict::Block, "{name}: {}", decision.to_json());
+        }
+    }
+}
+
+#[test]
+fn two_budgets_that_are_used_up_at_once_are_both_raised() {
+    let keys = json!({"session": {"turns": 1, "tokens": 10, "runtime": 1_000}, "node": {"turns": 1}});
+    let stopped =
+        spends(History::under(budgets(keys)).clock(0).by("a").begins("a"), json!({"tokens_in": 10}))
+            .later(2_000)
+            .begins("a");
+    let run = stopped.clone().event("human.released", json!({"why": "go on"})).begins("a").run();
+    assert!(run.last().decision < Verdict::Block, "{}", run.last().to_json());
+    assert_eq!(run.at(5).effects.len(), 3, "{}", run.at(5).to_json());
+}
+
+#[test]
+fn an_interrupted_turn_is_no_failure_and_no_progress() {
+    let history = History::new().clock(0).by("a").begins("a");
+    let cut = history.times(9, |history, _| {
+        history
+            .event("turn.interrupted", json!({"step": "command"}))
+            .event("turn.resumed", json!({"step": "command"}))
+    });
+    check("cut again and again", &cut, &[crate::kit::silent()]);
+    let runtime = History::under(session(json!({"runtime": 1_000}))).clock(0).begins("a").later(1_001);
+    let tripped = runtime.event("turn.interrupted", json!({"step": "command"}));
+    check("it uses time", &tripped, &[trips("budget", "max_runtime", Halt).at(3)]);
+}
+
 #[test]
 fn fixtures_of_budget() {
     keep_fixtures("budget", &must_trip()[0], &must_not_trip()[0]);

@@ -111,6 +111,35 @@ fn every_kind_of_unreadable_answer_is_counted_and_named() {
 }
 
 #[test]
+fn a_garbled_completion_is_refused_and_counted_and_the_third_halts() {
+    let garbled = |history: History| {
+        history.event("completion.requested", json!({"request": "TASK_COMPLETE{\"skip_tests\": tru"}))
+    };
+    let history = History::new().times(3, |history, _| garbled(history));
+    check(
+        "garbled",
+        &history,
+        &[
+            trips("validation", "validation_failure", Block).at(2).count(1, 3),
+            trips("validation", "validation_failure", Halt).at(4).count(3, 3).state(Status::Halted),
+        ],
+    );
+    let run = garbled(History::new()).run();
+    assert_eq!(run.last().trips[0].scope["kind"], "bad_completion");
+    let feedback = run.last().feedback.clone().unwrap();
+    assert!(
+        feedback.starts_with("Failed to parse your response: the options of the completion request"),
+        "{feedback}"
+    );
+    let cleared = garbled(garbled(History::new())).event("completion.requested", json!({}));
+    check("a clear one clears the row", &garbled(cleared), &[never("validation", Halt)]);
+    let mixed = garbled(History::new().invalid("x").invalid("y"));
+    check("one row", &mixed, &[trips("validation", "validation_failure", Halt).at(4).count(3, 3)]);
+    let off = History::under(json!({"guards": {"validation": "off"}}));
+    check("off", &garbled(off), &[quiet("validation")]);
+}
+
+#[test]
 fn validation_obeys_its_mode() {
     modes("validation", |keys| History::under(only("validation", keys)).times(3, |h, _| h.invalid("x")), 4);
 }

@@ -77,7 +77,7 @@ impl Ending<'_> {
                 let again = (self.run(" --rerun"), "run it again");
                 Ok(self.waits(vec![words], &[again, (self.run(" --skip"), "take it as failed, and go on")]))
             }
-            Stop::Interrupted => {
+            Stop::Interrupted | Stop::Skipped => {
                 let mut page =
                     self.over(so_far, paint_out(Style::Warn, "interrupted"), ": what was done is kept");
                 page.next = self.commands(&[(self.run(""), "go on where it was")]);
@@ -167,6 +167,7 @@ impl Ending<'_> {
         let go_on = format!("{release} && {}", self.run(""));
         let means = match trip.guard.as_str() {
             "human" => "lift the stop, and continue".to_owned(),
+            "budget" => "raise the budget by a step, and continue".to_owned(),
             _ => format!("go on, {grant} more"),
         };
         let mut commands = vec![(go_on, means)];
@@ -291,7 +292,7 @@ fn word(end: &End) -> &'static str {
         End::Stopped(Stop::Gate(_)) => "gate",
         End::Stopped(Stop::Asks(_)) => "asks",
         End::Stopped(Stop::CutOff { .. }) => "cut_off",
-        End::Stopped(Stop::Interrupted) => "interrupted",
+        End::Stopped(Stop::Interrupted | Stop::Skipped) => "interrupted",
         End::Stopped(Stop::Failed(_)) => "error",
     }
 }

@@ -23,7 +23,7 @@ use crate::workflow;
 use ending::Ending;
 use flyball::PolicySource;
 use flyball::policy::JournalPolicy;
-use flyball_journal::{Address, Desk, PolicyChanges, Recorder, RecorderOptions, Which};
+use flyball_journal::{Address, Desk, Outputs, PolicyChanges, Recorder, RecorderOptions, Which};
 use flyball_run::engine::{Book, CutOff, End, Run, Surroundings};
 use flyball_run::process::Cancel;
 use flyball_run::workflow::Plan;
@@ -53,6 +53,14 @@ struct Order<'a> {
     cut_off: CutOff,
 }
 
+/// Where the files of a run are.
+struct Places {
+    /// The copy of the workspace, and the lock of whoever is at it.
+    files: PathBuf,
+    /// The large outputs of all sessions of the store.
+    outputs: PathBuf,
+}
+
 /// `flyball run`.
 pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
     let file = workflow_file(&args.workflow)?;
@@ -70,7 +78,9 @@ pub(crate) fn start(args: &RunArgs) -> Result<Exit, Failure> {
         let source = source(&plan, &args.policy)?;
         let book = Book::bare(source.clone(), clock());
         let files = std::env::temp_dir().join(format!("flyball-run-{}", std::process::id()));
-        let exit = walk(&order, plan, (Arc::new(book), source), &files, None);
+        let places = Places { outputs: files.join("outputs"), files };
+        let exit = walk(&order, plan, (Arc::new(book), source), &places, None);
+        let files = places.files;
         // Nothing is kept, and what cannot be removed is in the system's own folder for such things.
         let _ = std::fs::remove_dir_all(&files);
         return exit;
@@ -150,7 +160,11 @@ pub(crate) fn go_on(
 }
 
 fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -> Result<Exit, Failure> {
-    let files = address.run_folder(&order.session)?;
+    let begun = desk.load(&order.session)?.is_some_and(|loaded| loaded.head.seq > 0);
+    let files =
+        if begun { address.known_run_folder(&order.session) } else { address.run_folder(&order.session) };
+    let places = Places { files: files?, outputs: address.outputs_folder()? };
+    store::sweep_outputs(&Outputs::in_folder(&places.outputs));
     let source = source(&plan, order.policy)?;
     // A person who starts or resumes a run wants the policy that it is started with.
     let accepts = person::speaks(&order.session).is_ok();
@@ -159,7 +173,7 @@ fn kept(order: &Order<'_>, plan: Plan, address: &Address, desk: Arc<dyn Desk>) -
     let recorder = Recorder::new(Arc::clone(&desk), source.clone(), options);
     let deliveries = Deliveries::start(&recorder);
     let book = Arc::new(Book::kept(recorder, clock())?);
-    let exit = walk(order, plan, (book, source), &files, Some(Arc::clone(&desk)));
+    let exit = walk(order, plan, (book, source), &places, Some(Arc::clone(&desk)));
     deliveries.finish();
     // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
     let _ = desk.checkpoint();
@@ -170,9 +184,10 @@ fn walk(
     order: &Order<'_>,
     plan: Plan,
     (book, source): (Arc<Book>, PolicySource),
-    files: &Path,
+    places: &Places,
     desk: Option<Arc<dyn Desk>>,
 ) -> Result<Exit, Failure> {
+    let files = &places.files;
     std::fs::create_dir_all(files)?;
     let cancel = Cancel::new();
     let lines = Arc::new(Lines::new(&order.session, source, order.json)?);
@@ -190,6 +205,7 @@ fn walk(
         book: Arc::clone(&book),
         cancel,
         files: files.to_owned(),
+        outputs: places.outputs.clone(),
         env: Arc::new(|name| std::env::var(name).ok()),
         cut_off: order.cut_off,
         origin: Some(order.file.clone()),
@@ -220,7 +236,7 @@ fn exit_of(end: &End) -> Exit {
     use flyball_run::engine::Stop;
     match end {
         End::Done => Exit::Done,
-        End::Failed | End::Stopped(Stop::Failed(_) | Stop::Interrupted) => Exit::Error,
+        End::Failed | End::Stopped(Stop::Failed(_) | Stop::Interrupted | Stop::Skipped) => Exit::Error,
         End::Stopped(Stop::Halted(_)) => Exit::Stopped,
         End::Stopped(Stop::Gate(_)) => Exit::Gate,
         End::Stopped(Stop::Blocked { .. } | Stop::Asks(_) | Stop::CutOff { .. }) => Exit::Waits,

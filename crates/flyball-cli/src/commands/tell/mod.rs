@@ -90,7 +90,11 @@ fn means(kind: &str, decision: &Decision) -> Vec<String> {
         Verdict::Halt => format!("Halted at {kind}: the session stands still until a person releases it."),
     };
     let words = decision.feedback.as_deref().map(|words| line(words, 600));
-    std::iter::once(first).chain(words).collect()
+    let blocked = decision.effects.iter().find(|effect| effect.effect == "completion.blocked");
+    let blocked = blocked.and_then(|effect| effect.fields.get("text")?.as_str());
+    let output = decision.output.as_ref().map(|output| output.text.as_str());
+    let texts = [blocked, output].into_iter().flatten().map(|text| flyball::visible(text).into_owned());
+    std::iter::once(first).chain(words).chain(texts).collect()
 }
 
 /// How a command names the store: as it was named here; one in the user's state folder must be named.

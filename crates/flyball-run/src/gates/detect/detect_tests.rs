@@ -2,9 +2,10 @@
 //! small script stands for it.
 
 use super::detect;
-use crate::gates::format::Format;
-use crate::gates::gate::{Gate, GateKind, Results};
+use crate::gates::gate::{Gate, Results};
 use crate::gates::scratch::Scratch;
+use flyball_checks::CheckKind;
+use flyball_checks::Format;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -186,7 +187,7 @@ fn types_are_a_check_of_their_own_unless_the_build_checks_them() {
     };
     let gates = detect(workspace(&files("{}")).path());
     assert_eq!(command(&gates, "types"), "node_modules/.bin/tsc --noEmit --pretty false");
-    assert_eq!((find(&gates, "types").kind, &*find(&gates, "types").check), (GateKind::Build, "types"));
+    assert_eq!((find(&gates, "types").kind, &*find(&gates, "types").check), (CheckKind::Build, "types"));
     let gates = detect(workspace(&files(r#"{"scripts": {"typecheck": "tsc --noEmit"}}"#)).path());
     assert_eq!(command(&gates, "types"), "npm run --silent typecheck");
     let gates = detect(workspace(&files(r#"{"scripts": {"build": "tsc && vite build"}}"#)).path());

@@ -2,8 +2,9 @@
 //! script is known to write one.
 
 use super::probe::Probe;
-use crate::gates::format::Format;
-use crate::gates::gate::{Gate, GateKind};
+use crate::gates::gate::Gate;
+use flyball_checks::CheckKind;
+use flyball_checks::Format;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ impl Manager {
 
 pub(super) fn gates(probe: &Probe) -> Option<Vec<Gate>> {
     let text = probe.read("package.json")?;
-    let kinds = [("build", GateKind::Build), ("tests", GateKind::Tests), ("lint", GateKind::Lint)];
+    let kinds = [("build", CheckKind::Build), ("tests", CheckKind::Tests), ("lint", CheckKind::Lint)];
     let all_off = |reason: &str| Some(kinds.map(|(name, kind)| Gate::skipped(name, kind, reason)).into());
     let package: Package = match serde_json::from_str(&text) {
         Ok(package) => package,
@@ -76,8 +77,8 @@ pub(super) fn gates(probe: &Probe) -> Option<Vec<Gate>> {
 
 fn build(package: &Package, manager: Manager) -> Gate {
     match package.scripts.get("build") {
-        Some(_) => Gate::new("build", GateKind::Build, &manager.run("build", &[])),
-        None => Gate::skipped("build", GateKind::Build, "package.json has no `build` script"),
+        Some(_) => Gate::new("build", CheckKind::Build, &manager.run("build", &[])),
+        None => Gate::skipped("build", CheckKind::Build, "package.json has no `build` script"),
     }
 }
 
@@ -88,18 +89,18 @@ fn types(probe: &Probe, package: &Package, manager: Manager) -> Option<Gate> {
     let builds_types =
         package.scripts.get("build").is_some_and(|build| tools(build).any(|word| word == "tsc"));
     let gate = match (named, probe.read("tsconfig.json")) {
-        (Some(script), _) => Gate::new("types", GateKind::Build, &manager.run(script, &[])),
+        (Some(script), _) => Gate::new("types", CheckKind::Build, &manager.run(script, &[])),
         (None, None) => return None,
         _ if builds_types => return None,
         (None, Some(settings)) if settings.contains("\"references\"") => {
             let reason =
                 "tsconfig.json only refers to other projects: add a `typecheck` script to package.json";
-            Gate::skipped("types", GateKind::Build, reason)
+            Gate::skipped("types", CheckKind::Build, reason)
         }
         (None, Some(_)) if probe.has(&["node_modules/.bin/tsc"]) => {
-            Gate::new("types", GateKind::Build, &["node_modules/.bin/tsc", "--noEmit", "--pretty", "false"])
+            Gate::new("types", CheckKind::Build, &["node_modules/.bin/tsc", "--noEmit", "--pretty", "false"])
         }
-        (None, Some(_)) => Gate::skipped("types", GateKind::Build, "TypeScript is not installed"),
+        (None, Some(_)) => Gate::skipped("types", CheckKind::Build, "TypeScript is not installed"),
     };
     let mut gate = gate.format(Format::Plain);
     gate.check = "types".to_owned();
@@ -108,13 +109,13 @@ fn types(probe: &Probe, package: &Package, manager: Manager) -> Option<Gate> {
 
 fn tests(package: &Package, manager: Manager) -> Gate {
     let Some(script) = package.scripts.get("test") else {
-        return Gate::skipped("tests", GateKind::Tests, "package.json has no `test` script");
+        return Gate::skipped("tests", CheckKind::Tests, "package.json has no `test` script");
     };
     if script.contains("no test specified") {
         let reason = "no tests are set up: the `test` script is the one that npm puts there";
-        return Gate::skipped("tests", GateKind::Tests, reason);
+        return Gate::skipped("tests", CheckKind::Tests, reason);
     }
-    let gate = |more: &[&str]| Gate::new("tests", GateKind::Tests, &manager.run("test", more));
+    let gate = |more: &[&str]| Gate::new("tests", CheckKind::Tests, &manager.run("test", more));
     let last: Vec<&str> = tools(last_command(script)).collect();
     let has = |tool: &str| last.contains(&tool);
     if has("vitest") {
@@ -138,13 +139,13 @@ fn tests(package: &Package, manager: Manager) -> Gate {
 fn lint(probe: &Probe, package: &Package, manager: Manager) -> Gate {
     let json = ["-f", "json", "-o", "{results}"];
     let eslint = |argv: &[&str]| {
-        Gate::new("lint", GateKind::Lint, argv).format(Format::Eslint).results_in("results.json")
+        Gate::new("lint", CheckKind::Lint, argv).format(Format::Eslint).results_in("results.json")
     };
     if let Some(script) = package.scripts.get("lint") {
         return if tools(last_command(script)).any(|word| word == "eslint") {
             eslint(&manager.run("lint", &json))
         } else {
-            Gate::new("lint", GateKind::Lint, &manager.run("lint", &[]))
+            Gate::new("lint", CheckKind::Lint, &manager.run("lint", &[]))
         };
     }
     let settings =
@@ -152,10 +153,10 @@ fn lint(probe: &Probe, package: &Package, manager: Manager) -> Gate {
     let older = [".eslintrc", ".eslintrc.js", ".eslintrc.cjs", ".eslintrc.yml", ".eslintrc.yaml"];
     if !probe.has(&settings) && !probe.has(&older) {
         let reason = "package.json has no `lint` script and ESLint is not set up";
-        return Gate::skipped("lint", GateKind::Lint, reason);
+        return Gate::skipped("lint", CheckKind::Lint, reason);
     }
     if !probe.has(&["node_modules/.bin/eslint"]) {
-        return Gate::skipped("lint", GateKind::Lint, "ESLint is set up but not installed");
+        return Gate::skipped("lint", CheckKind::Lint, "ESLint is set up but not installed");
     }
     let argv: Vec<&str> = ["node_modules/.bin/eslint", "."].into_iter().chain(json).collect();
     eslint(&argv)

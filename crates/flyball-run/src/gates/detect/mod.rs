@@ -9,7 +9,8 @@ mod probe;
 mod python;
 mod rust;
 
-use super::gate::{Gate, GateKind};
+use super::gate::Gate;
+use flyball_checks::CheckKind;
 use probe::Probe;
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub fn detect(workspace: &Path) -> Vec<Gate> {
     if sets.is_empty() {
         let reason =
             "no project was recognised: there is no Cargo.toml, pyproject.toml, package.json or go.mod";
-        return vec![Gate::skipped("tests", GateKind::Tests, reason)];
+        return vec![Gate::skipped("tests", CheckKind::Tests, reason)];
     }
     let several = sets.len() > 1;
     sets.into_iter().flat_map(|set| if several { set.with_names_of_its_own() } else { set.gates }).collect()

@@ -1,8 +1,9 @@
 //! Python: pytest with a JUnit report, and Ruff if the project has it or is set up for it.
 
 use super::probe::Probe;
-use crate::gates::format::Format;
-use crate::gates::gate::{Gate, GateKind};
+use crate::gates::gate::Gate;
+use flyball_checks::CheckKind;
+use flyball_checks::Format;
 
 const PROJECT: [&str; 8] = [
     "pyproject.toml",
@@ -47,7 +48,7 @@ pub(super) fn gates(probe: &Probe) -> Option<Vec<Gate>> {
     if !probe.has(&PROJECT) {
         return None;
     }
-    let build = Gate::skipped("build", GateKind::Build, "Python has no build step");
+    let build = Gate::skipped("build", CheckKind::Build, "Python has no build step");
     let gates = vec![build, tests(probe), lint(probe)];
     Some(gates.into_iter().map(|gate| gate.env("PYTHONDONTWRITEBYTECODE", "1")).collect())
 }
@@ -65,14 +66,14 @@ fn tests(probe: &Probe) -> Gate {
     let named_otherwise = settings(probe).contains("python_files");
     if !named_otherwise && !probe.any_file(&is_test) {
         let reason = "no tests: there is no file named test_*.py or *_test.py";
-        return Gate::skipped("tests", GateKind::Tests, reason);
+        return Gate::skipped("tests", CheckKind::Tests, reason);
     }
     let Some((mut argv, _)) = way_to(probe, "pytest") else {
-        return Gate::skipped("tests", GateKind::Tests, "pytest is not installed: `pip install pytest`");
+        return Gate::skipped("tests", CheckKind::Tests, "pytest is not installed: `pip install pytest`");
     };
     // The older family of reports names files and lines.
     argv.extend(["--color=no", "--junitxml={results}", "-o", "junit_family=xunit1"]);
-    Gate::new("tests", GateKind::Tests, &argv).format(Format::Junit).results_in("results.xml")
+    Gate::new("tests", CheckKind::Tests, &argv).format(Format::Junit).results_in("results.xml")
 }
 
 fn lint(probe: &Probe) -> Gate {
@@ -80,13 +81,13 @@ fn lint(probe: &Probe) -> Gate {
     let (mut argv, own) = match way_to(probe, "ruff") {
         Some(way) => way,
         None if probe.works(&["ruff", "--version"]) => (vec!["ruff"], false),
-        None => return Gate::skipped("lint", GateKind::Lint, "Ruff is not installed: `pip install ruff`"),
+        None => return Gate::skipped("lint", CheckKind::Lint, "Ruff is not installed: `pip install ruff`"),
     };
     // Somebody else's linter with its own taste is not this project's gate.
     if !set_up && !own {
         let reason = "Ruff is not set up for this project: there is no ruff.toml and no [tool.ruff]";
-        return Gate::skipped("lint", GateKind::Lint, reason);
+        return Gate::skipped("lint", CheckKind::Lint, reason);
     }
     argv.extend(["check", "--output-format", "json"]);
-    Gate::new("lint", GateKind::Lint, &argv).format(Format::Ruff)
+    Gate::new("lint", CheckKind::Lint, &argv).format(Format::Ruff)
 }

@@ -4,8 +4,9 @@
 //! would only say the same again.
 
 use super::probe::Probe;
-use crate::gates::format::Format;
-use crate::gates::gate::{Gate, GateKind};
+use crate::gates::gate::Gate;
+use flyball_checks::CheckKind;
+use flyball_checks::Format;
 use serde::Deserialize;
 
 /// A profile of nextest that only this run knows: the project's own settings stay, what is written goes to our folder.
@@ -35,20 +36,20 @@ pub(super) fn gates(probe: &Probe) -> Option<Vec<Gate>> {
     if !probe.works(&["cargo", "--version"]) {
         let none = |name, kind| Gate::skipped(name, kind, "cargo is not installed");
         return Some(vec![
-            none("build", GateKind::Build),
-            none("tests", GateKind::Tests),
-            none("lint", GateKind::Lint),
+            none("build", CheckKind::Build),
+            none("tests", CheckKind::Tests),
+            none("lint", CheckKind::Lint),
         ]);
     }
     let build =
-        Gate::new("build", GateKind::Build, &["cargo", "build", "--workspace", "--message-format=json"]);
+        Gate::new("build", CheckKind::Build, &["cargo", "build", "--workspace", "--message-format=json"]);
     let mut gates = vec![build.format(Format::Cargo)];
     if probe.works(&["cargo", "nextest", "--version"]) {
         gates.push(nextest());
         gates.push(doctests(probe));
     } else {
         let argv = ["cargo", "test", "--workspace", "--no-fail-fast", "--message-format=json"];
-        gates.push(Gate::new("tests", GateKind::Tests, &argv).format(Format::Cargo).needs("build"));
+        gates.push(Gate::new("tests", CheckKind::Tests, &argv).format(Format::Cargo).needs("build"));
     }
     gates.push(if probe.works(&["cargo", "clippy", "--version"]) {
         let argv = [
@@ -61,9 +62,9 @@ pub(super) fn gates(probe: &Probe) -> Option<Vec<Gate>> {
             "-D",
             "warnings",
         ];
-        Gate::new("lint", GateKind::Lint, &argv).format(Format::Cargo).needs("build")
+        Gate::new("lint", CheckKind::Lint, &argv).format(Format::Cargo).needs("build")
     } else {
-        Gate::skipped("lint", GateKind::Lint, "clippy is not installed: `rustup component add clippy`")
+        Gate::skipped("lint", CheckKind::Lint, "clippy is not installed: `rustup component add clippy`")
     });
     Some(gates.into_iter().map(|gate| gate.env("CARGO_TERM_COLOR", "never")).collect())
 }
@@ -81,7 +82,7 @@ fn nextest() -> Gate {
         "--tool-config-file",
         "flyball:{scratch}/nextest.toml",
     ];
-    let mut gate = Gate::new("tests", GateKind::Tests, &argv)
+    let mut gate = Gate::new("tests", CheckKind::Tests, &argv)
         .format(Format::Junit)
         .results_in("junit.xml")
         .needs("build");
@@ -96,8 +97,12 @@ fn doctests(probe: &Probe) -> Gate {
     let any = known
         .is_some_and(|all| all.packages.iter().flat_map(|one| &one.targets).any(|target| target.doctest));
     if !any {
-        return Gate::skipped("doctests", GateKind::Tests, "no library whose documentation could have tests");
+        return Gate::skipped(
+            "doctests",
+            CheckKind::Tests,
+            "no library whose documentation could have tests",
+        );
     }
     let argv = ["cargo", "test", "--workspace", "--doc", "--no-fail-fast", "--message-format=json"];
-    Gate::new("doctests", GateKind::Tests, &argv).format(Format::Cargo).needs("build")
+    Gate::new("doctests", CheckKind::Tests, &argv).format(Format::Cargo).needs("build")
 }
