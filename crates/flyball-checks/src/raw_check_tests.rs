@@ -30,7 +30,7 @@ fn recorded_output_gives_the_recorded_outcome_with_and_without_the_exit_code() {
             let json = |file: &str| serde_json::from_str::<Value>(&text(file)).expect("JSON");
             let (run, expected) = (json("run.json"), json("expected.json"));
             let wanted = expected["outcome"].as_str().expect("an outcome");
-            let results = run["results"].as_str().map(|file| text(file)).unwrap_or_default();
+            let results = run["results"].as_str().map(&text).unwrap_or_default();
             let printed = format!("{}{}", text("stdout.txt"), text("stderr.txt"));
             let output = if results.trim().is_empty() { printed } else { format!("{printed}\n{results}\n") };
             let name = format!("{kind}/{}", case.file_name().to_string_lossy());

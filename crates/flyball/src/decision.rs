@@ -250,7 +250,7 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// The large output that the event was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
+    pub output: Option<Box<Output>>,
 }
 
 impl Decision {

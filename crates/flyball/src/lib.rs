@@ -61,8 +61,8 @@ pub use decision::{
 };
 pub use error::{Code, Error};
 pub use event::{
-    Better, Check, CheckKind, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage, canonical_json,
-    effect_of, normalise_into, normalised, type_names as event_types, without_timestamps,
+    Better, Check, CheckKind, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage,
+    canonical_json, effect_of, normalise_into, normalised, type_names as event_types, without_timestamps,
 };
 pub use fingerprint::Fingerprint;
 pub use governor::step;
@@ -70,8 +70,8 @@ pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS, granted_amount};
 pub use policy::{Policy, Preset};
 pub use reasons::{Ending, REASONS, ending};
 pub use report::{
-    BreakerReport, BreakerState, BudgetReport, GuardHold, LoopReport, OperatorStop, Report, Standing, Transition,
-    TransitionHistory, Waiting,
+    BreakerReport, BreakerState, BudgetReport, GuardHold, LoopReport, OperatorStop, Report, Standing,
+    Transition, TransitionHistory, Waiting,
 };
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};

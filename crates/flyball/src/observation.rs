@@ -1,9 +1,9 @@
 //! What an event reports of the work, as fingerprints, worked out once an event: a node's output, its structured output,
 //! the content of a progress signal, a failing set. Guards compare them, and halts carry the last of them as evidence.
 
+use crate::backpressure;
 use crate::event::{Event, Kind, normalised, normalised_markdown, value_fingerprint, without_timestamps};
 use crate::fingerprint::Fingerprint;
-use crate::backpressure;
 use crate::limits::EVIDENCE_HASHES;
 use crate::rules_version::RulesVersion;
 use crate::window::{cut, keep};
@@ -114,7 +114,9 @@ impl WorkLog {
                     keep(&mut self.diffs, diff, EVIDENCE_HASHES);
                 }
             }
-            Kind::GateChecked { checks, .. } if !self.failing_sets && checks.iter().any(backpressure::failed) => {
+            Kind::GateChecked { checks, .. }
+                if !self.failing_sets && checks.iter().any(backpressure::failed) =>
+            {
                 keep(&mut self.failing, backpressure::failure_fingerprint(checks), EVIDENCE_HASHES);
                 let failed = checks.iter().filter(|check| backpressure::failed(check)).take(NAMES);
                 self.failing_names = failed.map(|check| cut(&check.name, NAME_BYTES).to_owned()).collect();

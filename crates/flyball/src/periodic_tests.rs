@@ -99,7 +99,7 @@ fn a_block_is_found_also_behind_a_run_of_equal_elements() {
             // Mostly what came a few places before, so that blocks do come again.
             let back = 1 + (seed >> 40) as usize % 5;
             let letter = (seed >> 33) as u8 % 2;
-            let copied = (seed >> 50) % 6 > 0 && stream.len() >= back;
+            let copied = !(seed >> 50).is_multiple_of(6) && stream.len() >= back;
             let element = if copied { stream[stream.len() - back] } else { Fingerprint::of(&[letter]) };
             stream.push(element);
             let expected = block_by_definition(&stream, 6, 3);

@@ -114,11 +114,11 @@ fn spent_budgets(rules: RulesVersion, drafts: &[Draft]) -> Vec<Tripped> {
 }
 
 /// What to hand to the model instead of an output that is too large.
-fn large_output(policy: &Policy, event: &Event) -> Option<Output> {
+fn large_output(policy: &Policy, event: &Event) -> Option<Box<Output>> {
     let Kind::OutputReceived { tool, text, output, .. } = &event.kind else { return None };
     let guards = policy.guards_for_output(tool.as_deref(), event.node.as_deref());
     let limits = OutputLimits::from(&guards.large_response);
-    Output::of(text.as_deref().unwrap_or_default(), output.as_ref(), limits)
+    Output::of(text.as_deref().unwrap_or_default(), output.as_ref(), limits).map(Box::new)
 }
 
 /// The answer to a permission that is asked for again after the session was halted or stopped. Nothing is recorded.

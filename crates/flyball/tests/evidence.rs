@@ -29,7 +29,7 @@ fn evidence(decisions: &[Decision]) -> &Value {
 }
 
 fn hashes(evidence: &Value, key: &str) -> Vec<String> {
-    let list = evidence[key].as_array().unwrap_or_else(|| panic!("no {key}: {evidence}"));
+    let list = evidence[key].as_array().unwrap();
     list.iter().map(|hash| hash.as_str().unwrap().to_owned()).collect()
 }
 

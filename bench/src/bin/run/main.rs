@@ -139,6 +139,7 @@ fn surroundings(book: Arc<Book>, count: Arc<Count>, files: PathBuf) -> Surroundi
         watcher: count,
         asker: Arc::new(Nobody),
         cancel: Cancel::new(),
+        outputs: files.join("outputs"),
         files,
         env: Arc::new(|name| std::env::var(name).ok()),
         cut_off: CutOff::Ask,

@@ -187,7 +187,7 @@ impl Gate {
         match self.submit(event) {
             // It only reads what the client was given a reference to.
             Err(trouble) => self.complain(&trouble),
-            Ok(decision) if decision.decision >= Verdict::Block => return vec![refused(id, &decision)],
+            Ok(decision) if decision.decision >= Verdict::Block => return vec![self.refused(id, &decision)],
             Ok(_) => {}
         }
         let recorder = &self.shared.setting.recorder;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 fn large() -> String {
     (0..30_000).map(|n| format!("line {n} of the log, with an ä\n")).collect()
@@ -104,7 +104,8 @@ fn orphans_are_swept_after_a_day_by_whoever_starts_next() {
     };
     let (old, young) = (reference("old"), reference("young"));
     let path = PathBuf::from(store.run(&["output", &old, "--path"]).out.trim());
-    let day_ago = SystemTime::now() - Duration::from_secs(25 * 60 * 60);
+    let day_ago = File::open(&path).unwrap().metadata().unwrap().modified().unwrap()
+        - Duration::from_secs(25 * 60 * 60);
     for file in files(path.parent().unwrap()).into_iter().chain([path.parent().unwrap().to_owned()]) {
         File::open(&file).unwrap().set_modified(day_ago).unwrap();
     }

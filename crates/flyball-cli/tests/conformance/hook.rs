@@ -3,7 +3,7 @@
 
 use crate::compare::run;
 use crate::kit::flyball;
-use crate::operator::{Beside, PEOPLE, answers_nothing, environment, project};
+use crate::operator::{Beside, PEOPLE, answers_nothing, environment, pause, project};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use crate::voice::{Ended, Said, Voice};
 use flyball_adapt::hook::{Host, Understood, understood};
@@ -127,7 +127,7 @@ impl HookHost {
     }
 
     fn step(&mut self, step: &Step) -> Vec<String> {
-        std::thread::sleep(std::time::Duration::from_millis(step.wait_ms));
+        pause(step.wait_ms);
         let said = if PEOPLE.contains(&step.kind()) { None } else { self.payload(step) };
         let heard = said.as_ref().map(|said| self.hear(said));
         let session = format!("claude-code:{}", self.voice.session);

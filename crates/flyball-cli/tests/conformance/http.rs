@@ -4,6 +4,7 @@
 use crate::compare::settle;
 use crate::kit::folder;
 use crate::operator::answers_nothing;
+use crate::operator::pause;
 use crate::pipe;
 use crate::rows::{EVERYTHING_IS_DELIVERED, Store};
 use crate::server::Server;
@@ -67,11 +68,7 @@ impl Client<'_> {
 
     /// Sends a step by the route that is there for it.
     fn send(&self, scenario: &Scenario, step: &Step, event: Value) -> Value {
-        std::thread::sleep(std::time::Duration::from_millis(if scenario.is_timed() {
-            0
-        } else {
-            step.wait_ms
-        }));
+        pause(if scenario.is_timed() { 0 } else { step.wait_ms });
         let session = event["session"].as_str().unwrap().to_owned();
         let by = event["by"].as_str().unwrap_or("anna");
         let route = |name: &str| format!("/v1/sessions/{session}/{name}");

@@ -5,7 +5,7 @@
 //! the server speaks through descriptor 3. It answers a call when the scenario comes to its end.
 
 use crate::compare::{brief, run};
-use crate::operator::{Beside, environment, project};
+use crate::operator::{Beside, environment, pause, project};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ListToolsResult, PaginatedRequestParams,
@@ -162,7 +162,7 @@ fn play(scenario: &Scenario) -> Vec<String> {
     let mut found = Vec::new();
     // The first step is `session.started`, which a client of this protocol does not say.
     for (at, step) in scenario.steps.iter().enumerate().skip(1) {
-        std::thread::sleep(Duration::from_millis(step.wait_ms));
+        pause(step.wait_ms);
         // A call that is under way belongs to the process that it was made in.
         if at >= middle && open.is_empty() && !restarted {
             proxy.end();

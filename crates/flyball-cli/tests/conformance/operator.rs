@@ -205,3 +205,12 @@ pub(crate) fn is_event(step: &Step, event: &Value) -> bool {
         Some(wanted) => event.get(*key).is_none_or(|found| found == wanted),
     })
 }
+
+/// Lets the time of a step pass where the program, and not the sender, says what time it is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is decided depends on the time that passes between two events"
+)]
+pub(crate) fn pause(ms: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(ms));
+}

@@ -3,7 +3,7 @@
 //! of every scenario.
 
 use crate::compare::{brief, fault, run};
-use crate::operator::{Beside, environment, is_event, project};
+use crate::operator::{Beside, environment, is_event, pause, project};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use flyball_model_server::{Behaviour, SaidCall, Script, Server, Usage};
 use serde_json::{Value, json};
@@ -293,13 +293,13 @@ fn play(scenario: &Scenario) -> Vec<String> {
         }
         match act {
             Act::Beside(step) => {
-                std::thread::sleep(Duration::from_millis(step.wait_ms));
+                pause(step.wait_ms);
                 let error = beside.say(step);
                 found.extend(beside.faults(step, error.as_ref(), &[]));
             }
             Act::Ask(exchange) => {
                 let wait: u64 = exchange.brings.iter().chain(&exchange.answer).map(|step| step.wait_ms).sum();
-                std::thread::sleep(Duration::from_millis(wait));
+                pause(wait);
                 client.bring(&exchange.brings);
                 let before = model.requests().len();
                 let (decision, text) = proxy.ask(&client.messages);

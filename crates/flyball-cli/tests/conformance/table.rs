@@ -469,6 +469,7 @@ fn stops(steps: &[Step]) -> BTreeSet<&str> {
     reasons.flatten().map(String::as_str).collect()
 }
 
+#[allow(dead_code, reason = "the suite of the settings uses it")]
 /// The events of some steps after the first one, in a session and with their times.
 pub(crate) fn events_of(first: Value, steps: &[WrittenStep], session: &str) -> Vec<Value> {
     let mut reader = Reader::default();

@@ -31,7 +31,9 @@ impl Difference {
             (None, Some(text)) => (there(text) != (false, true)).then(|| (text, there(text))),
             _ => return Some("the proof must name what is shown, or what is hidden".to_owned()),
         };
-        wrong.map(|(text, (with, without))| format!("{text:?} is there with it: {with}, without it: {without}"))
+        wrong.map(|(text, (with, without))| {
+            format!("{text:?} is there with it: {with}, without it: {without}")
+        })
     }
 }
 

@@ -102,9 +102,16 @@ fn halt() -> Vec<Value> {
 }
 
 /// What is stored with a policy and without one of its keys.
-fn stored(key: &str, with: Value, without: Value, events: &[Value], difference: Difference) -> Option<String> {
+fn stored(
+    key: &str,
+    with: Value,
+    without: Value,
+    events: &[Value],
+    difference: Difference,
+) -> Option<String> {
     let text = |name: &str, journal: Value| {
-        Project::new(&format!("{}-{name}", key.replace(['.', '[', ']'], "")), &json!({"journal": journal})).observe(events)
+        Project::new(&format!("{}-{name}", key.replace(['.', '[', ']'], "")), &json!({"journal": journal}))
+            .observe(events)
     };
     difference.fault(&text("with", with), &text("without", without)).map(|fault| format!("{key}: {fault}"))
 }
@@ -124,8 +131,20 @@ fn keys_of_the_journal_change_what_is_stored() {
                 &long,
                 hides(&"x".repeat(500)),
             ),
-            stored("journal.redact", json!({"redact": false}), json!({}), &secret, Difference::shows("ghp_0123456789")),
-            stored("journal.patterns", json!({"patterns": ["corp-[0-9]{4}"]}), json!({}), &secret, hides("corp-1234")),
+            stored(
+                "journal.redact",
+                json!({"redact": false}),
+                json!({}),
+                &secret,
+                Difference::shows("ghp_0123456789"),
+            ),
+            stored(
+                "journal.patterns",
+                json!({"patterns": ["corp-[0-9]{4}"]}),
+                json!({}),
+                &secret,
+                hides("corp-1234"),
+            ),
         ]
         .into_iter()
         .flatten()
@@ -134,14 +153,22 @@ fn keys_of_the_journal_change_what_is_stored() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the session must be older than the retention of one millisecond"
+)]
 fn the_retention_says_what_is_pruned() {
     let pruned = |name: &str, journal: Value| {
         let project = Project::new(name, &json!({"journal": journal}));
-        project.observe(&[json!({"type": "session.started", "session": "s1"}), json!({"type": "session.ended", "session": "s1"})]);
+        project.observe(&[
+            json!({"type": "session.started", "session": "s1"}),
+            json!({"type": "session.ended", "session": "s1"}),
+        ]);
         std::thread::sleep(Duration::from_millis(20));
         project.run(&["prune", "--dry-run", "--store", "sqlite:events.db"], "").out
     };
-    let (with, without) = (pruned("retention", json!({"retention": "1ms"})), pruned("no-retention", json!({})));
+    let (with, without) =
+        (pruned("retention", json!({"retention": "1ms"})), pruned("no-retention", json!({})));
     settle(Difference::shows(": 1 session that had ended").fault(&with, &without).into_iter().collect());
 }
 
@@ -205,22 +232,48 @@ fn keys_of_a_delivery_change_who_gets_what() {
     let shows = Difference::shows;
     let cases = [
         ("deliver", halted(told.clone()), json!([]), shows("\"haltReason\"")),
-        ("deliver.effects", halted(told.clone()), json!([{"effects": ["notify"], "command": told}]), shows("\"haltReason\"")),
+        (
+            "deliver.effects",
+            halted(told.clone()),
+            json!([{"effects": ["notify"], "command": told}]),
+            shows("\"haltReason\""),
+        ),
         ("deliver.command", halted(command("echo by another > told")), halted(told), shows("by another")),
         ("deliver.webhook", hook(json!({})), hook(json!({"webhook": "$hook/elsewhere"})), shows("/in ")),
         ("deliver.format", slack(json!({})), hook(json!({})), shows("\"blocks\"")),
-        ("deliver.secret_env", hook(json!({"secret_env": "WIRED_SECRET"})), hook(json!({})), shows("flyball-signature")),
-        ("deliver.page", slack(json!({"page": "https://fly.example.org"})), slack(json!({})), shows("fly.example.org")),
+        (
+            "deliver.secret_env",
+            hook(json!({"secret_env": "WIRED_SECRET"})),
+            hook(json!({})),
+            shows("flyball-signature"),
+        ),
+        (
+            "deliver.page",
+            slack(json!({"page": "https://fly.example.org"})),
+            slack(json!({})),
+            shows("fly.example.org"),
+        ),
         ("deliver.attempts", failing(json!({"attempts": 1})), failing(json!({})), shows("loop.halted dead")),
-        ("deliver.timeout", slow(json!({"timeout": "50ms"})), slow(json!({})), Difference::hides("loop.halted done")),
+        (
+            "deliver.timeout",
+            slow(json!({"timeout": "50ms"})),
+            slow(json!({})),
+            Difference::hides("loop.halted done"),
+        ),
         ("deliver.email.to", mailed("to", json!(["b@example.org"])), signed.clone(), shows("b@example.org")),
-        ("deliver.email.from", mailed("from", json!("x@example.org")), signed.clone(), shows("x@example.org")),
+        (
+            "deliver.email.from",
+            mailed("from", json!("x@example.org")),
+            signed.clone(),
+            shows("x@example.org"),
+        ),
         ("deliver.email.relay", mailed("relay", json!("$other")), signed.clone(), shows("other: ")),
         ("deliver.email.user", mailed("user", json!("bird")), plain.clone(), shows("AUTH PLAIN")),
         ("deliver.email.password_env", signed, plain, shows("AUTH PLAIN")),
     ];
     let fault = |(key, with, without, difference): (&str, Value, Value, Difference)| {
-        let text = |name: &str, delivery: Value| delivered(&format!("{}-{name}", key.replace('.', "-")), delivery);
+        let text =
+            |name: &str, delivery: Value| delivered(&format!("{}-{name}", key.replace('.', "-")), delivery);
         let (with, without) = (text("with", with), text("without", without));
         difference.fault(&with, &without).map(|fault| format!("{key}: {fault}\n{with}"))
     };
@@ -262,7 +315,10 @@ fn large_outputs_go_to_a_file_as_the_policy_says() {
     let of = |name: &str, policy: Value| large(name, &policy);
     let preview = of("large-preview", guard(json!({"threshold": 100, "preview": 7})));
     let off = of("large-off", guard(json!({"threshold": 100, "mode": "off"})));
-    let word = of("large-word", json!({"guards": {"large_response": "off"}, "resilience": {"large_response_threshold": 100}}));
+    let word = of(
+        "large-word",
+        json!({"guards": {"large_response": "off"}, "resilience": {"large_response_threshold": 100}}),
+    );
     let foreign = of("large-foreign", json!({"resilience": {"large_response_threshold": 100}}));
     let is_large = || Difference::shows("\"large\":true");
     let faults = [
@@ -272,7 +328,9 @@ fn large_outputs_go_to_a_file_as_the_policy_says() {
         ("large_response", is_large().fault(&foreign, &word)),
         ("large_response_threshold", is_large().fault(&foreign, &whole)),
     ];
-    settle(faults.into_iter().filter_map(|(key, fault)| fault.map(|fault| format!("{key}: {fault}"))).collect());
+    settle(
+        faults.into_iter().filter_map(|(key, fault)| fault.map(|fault| format!("{key}: {fault}"))).collect(),
+    );
 }
 
 /// `$schema` is for editors and has no effect here; its description says so.

@@ -195,7 +195,9 @@ fn every_policy_key_changes_a_decision_an_effect_or_what_is_stored() {
         let fault = pair.difference.fault(&texts[0], &texts[1]);
         match (&pair.broken, fault) {
             (None, Some(fault)) => faults.push(format!("{}: {fault}\n{}", pair.key, texts[0])),
-            (Some(why), None) => faults.push(format!("{}: has an effect now; take `broken` away ({why})", pair.key)),
+            (Some(why), None) => {
+                faults.push(format!("{}: has an effect now; take `broken` away ({why})", pair.key))
+            }
             _ => {}
         }
     }

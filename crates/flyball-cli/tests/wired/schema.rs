@@ -64,7 +64,8 @@ fn inside(schema: &Value, path: &str, defs: &Value, keys: &mut BTreeSet<String>)
     }
     let mut choices = Vec::new();
     alternatives(schema, defs, &mut choices);
-    let with_keys: Vec<&&Value> = choices.iter().filter(|choice| choice.get("properties").is_some()).collect();
+    let with_keys: Vec<&&Value> =
+        choices.iter().filter(|choice| choice.get("properties").is_some()).collect();
     with_keys.iter().for_each(|choice| properties(choice, path, defs, keys));
     !with_keys.is_empty()
 }

@@ -78,7 +78,10 @@ impl StoredPolicy {
             return Ok(Successor { source, digest, text, tightened: Vec::new(), waiting: Vec::new() });
         }
         let change = self.source.tightened_by(newer, [&self.stored_as, digest]).map_err(|errors| {
-            StoreError::corrupt(format!("the stored policy {} cannot be used any more: {errors}", self.stored_as))
+            StoreError::corrupt(format!(
+                "the stored policy {} cannot be used any more: {errors}",
+                self.stored_as
+            ))
         })?;
         let text = change.source.to_json();
         Ok(Successor {

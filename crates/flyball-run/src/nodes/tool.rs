@@ -54,7 +54,7 @@ pub(super) fn invoke(
 
 /// The same for a call that a person has agreed to in a dialog of the workflow.
 pub(super) fn invoke_approved(
-    turn: &mut Turn<'_'>,
+    turn: &mut Turn<'_>,
     call: &str,
     tool: &str,
     args: &Value,
@@ -66,7 +66,7 @@ pub(super) fn invoke_approved(
 }
 
 /// Puts a request to the governor. If the tool needs an approval, a person is asked, and the request is put again.
-fn request(turn: &mut Turn<'_'>, asked: &Event) -> Result<Result<Past, String>, Stop> {
+fn request(turn: &mut Turn<'_>, asked: &Event) -> Result<Result<Past, String>, Stop> {
     loop {
         let past = turn.walk.ask(asked)?;
         if past.decision.decision < Verdict::Block {
@@ -84,7 +84,7 @@ fn request(turn: &mut Turn<'_'>, asked: &Event) -> Result<Result<Past, String>, 
 }
 
 fn perform_requested(
-    turn: &mut Turn<'_'>,
+    turn: &mut Turn<'_>,
     mut asked: Event,
     (call, tool, args): (&str, &str, &Value),
 ) -> Result<Called, Stop> {

@@ -6,7 +6,7 @@ use super::super::{
     Code, Format, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, from_environment, from_set,
     json_schema, parse, resolve,
 };
-use super::super::{Email, Webhook, WebhookFormat};
+use super::super::{Email, LabelSync, OnLabelAdded, Webhook, WebhookFormat};
 use super::{Delivery, JournalPolicy, Target};
 
 const FULL: &str = r#"
@@ -21,6 +21,7 @@ journal:
     - {effects: [loop.halted, notify], webhook: "https://hooks.example.org/flyball", attempts: 3, timeout: 2s}
     - {effects: ["*"], webhook: "https://chat.example.org/x", format: slack, secret_env: HOOK_SECRET, page: "https://fly.example.org"}
     - {effects: [notify], email: {to: [a@example.org], from: f@example.org, relay: "smtp://mail.example.org:587", user: f, password_env: MAIL_PASSWORD}}
+  labels: {command: ["./labels.sh"], every: 5s, session: "issue-{issue.number}", secret_env: HOOK_SECRET, own_accounts: [bot], on_added: stop}
 "#;
 
 fn yaml(text: &str) -> Result<Resolved, PolicyErrors> {
@@ -34,6 +35,14 @@ fn full() -> JournalPolicy {
         preview: 200,
         redact: false,
         patterns: names(&["corp-[0-9a-f]{32}"]),
+        labels: LabelSync {
+            command: names(&["./labels.sh"]),
+            every_ms: 5_000,
+            session: "issue-{issue.number}".to_owned(),
+            secret_env: "HOOK_SECRET".to_owned(),
+            own_accounts: names(&["bot"]),
+            on_added: OnLabelAdded::Stop,
+        },
         retention_ms: Some(7 * 24 * 3_600_000),
         deliver: vec![
             Delivery {
@@ -115,6 +124,13 @@ from = "f@example.org"
 relay = "smtp://mail.example.org:587"
 user = "f"
 password_env = "MAIL_PASSWORD"
+[journal.labels]
+command = ["./labels.sh"]
+every = "5s"
+session = "issue-{issue.number}"
+secret_env = "HOOK_SECRET"
+own_accounts = ["bot"]
+on_added = "stop"
 "#;
     let layer = parse(toml, Format::Toml, "flyball.toml").unwrap();
     assert_eq!(resolve(&[layer], Preset::Agent).unwrap().policy.journal, full());

@@ -38,7 +38,10 @@ fn loosening_values_of_a_project_are_ignored_and_reported() {
         (json!({"tools": {"bash": {"effect": "write"}}}), "tools.bash.effect"),
         (json!({"tools": {"bash": {"repetition": "off"}}}), "tools.bash.repetition.mode"),
         (json!({"nodes": {"a": {"allow_cycles": true}}}), "nodes.a.allow_cycles"),
-        (json!({"edges": {"a->b": {"cycle": {"transitions": {"repeats": 9}}}}}), "edges.a->b.cycle.transitions.repeats"),
+        (
+            json!({"edges": {"a->b": {"cycle": {"transitions": {"repeats": 9}}}}}),
+            "edges.a->b.cycle.transitions.repeats",
+        ),
         (json!({"releases": {"ceiling": 100}}), "releases.ceiling"),
         (json!({"labels": {"prefix": "x-"}}), "labels.prefix"),
         (json!({"escalate": false}), "escalate"),
