@@ -150,7 +150,7 @@ impl Proxy {
             Err(trouble) => return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &trouble),
         };
         let holding = asked.as_ref().filter(|asked| self.watch.offers_destructive(asked));
-        let mut answer = match (holding, ticket) {
+        let answer = match (holding, ticket) {
             (Some(asked), Some(ticket)) if answer.status().is_success() => {
                 let session = told.iter().find(|(name, _)| *name == SESSION);
                 let session = session.map(|(_, session)| session.clone()).unwrap_or_default();
@@ -158,12 +158,7 @@ impl Proxy {
             }
             (_, ticket) => self.tapped(dialect, answer, ticket),
         };
-        for (name, value) in told {
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                answer.headers_mut().entry(name).or_insert(value);
-            }
-        }
-        answer
+        with_headers(answer, told)
     }
 
     /// Records what a request brings, in a thread that may wait for the disk.
@@ -299,6 +294,16 @@ impl Proxy {
         }
         answer
     }
+}
+
+/// An answer with what is told about it, unless the provider has said it.
+fn with_headers(mut answer: Response<Out>, told: Vec<(&'static str, String)>) -> Response<Out> {
+    for (name, value) in told {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            answer.headers_mut().entry(name).or_insert(value);
+        }
+    }
+    answer
 }
 
 /// Some servers skip a byte order mark; without it the body means the same to all of them.

@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use super::error::Code;
-use super::guards::{Guards, Limit};
+use super::guards::Limit;
 use super::tighten::Findings;
 use super::units;
-use super::values::{Problem, Stricter, Word, flag, kind, number, unknown_help, word_of};
+use super::values::{Problem, Stricter, Word, flag, kind, number, word_of};
 use crate::suggest::closest;
 
 /// Counts of acts: more than this is the same as no limit.
@@ -39,13 +39,13 @@ pub(super) trait Section {
 
 /// Walks the keys of one section.
 pub(super) struct Fields<'a> {
-    source: Option<&'a Map<String, Value>>,
+    pub(super) source: Option<&'a Map<String, Value>>,
     /// Write down only what was written, not the values taken over from around.
     partial: bool,
     out: Map<String, Value>,
-    known: Vec<&'static str>,
-    path: Vec<String>,
-    found: &'a mut Findings,
+    pub(super) known: Vec<&'static str>,
+    pub(super) path: Vec<String>,
+    pub(super) found: &'a mut Findings,
 }
 
 /// Reads `source` into `section` and returns the effective values.
@@ -74,31 +74,6 @@ pub(super) fn walk(
     section.fields(&mut fields);
     fields.report_unknown();
     Value::Object(fields.out)
-}
-
-/// What to say of a guard, or a part of one, that does not look at single nodes, edges or tools.
-fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
-    let whose = match path.first()?.as_str() {
-        "nodes" => "a node",
-        "edges" => "an edge",
-        "tools" => "a tool",
-        _ => return None,
-    };
-    let guard = path.get(2).map_or(key, String::as_str);
-    let written = match path {
-        [_, _] => format!("guard '{key}'"),
-        [_, _, guard] => format!("'{key}' of guard '{guard}'"),
-        _ => return None,
-    };
-    let is_part = match guard {
-        _ if path.len() == 2 => true,
-        "cycle" => ["calls", "transitions", "outputs", "blocks"].contains(&key),
-        "confirmation" => true,
-        _ => false,
-    };
-    (Guards::NAMES.contains(&guard) && is_part).then(|| {
-        (format!("{written} does not look at {whose} by itself"), "write it under guards, for everything")
-    })
 }
 
 fn section_help(path: &[String]) -> String {
@@ -540,28 +515,5 @@ impl Fields<'_> {
             out.insert(name.clone(), effective);
         }
         self.put(key, Value::Object(out));
-    }
-
-    fn report_unknown(&mut self) {
-        let Some(source) = self.source else { return };
-        for key in source.keys().filter(|key| !self.known.contains(&key.as_str())) {
-            let guards = self.path.len() == 1 && self.path.first().is_some_and(|p| p == "guards");
-            let (code, thing) =
-                if guards { (Code::UnknownGuard, "guard") } else { (Code::UnknownKey, "key") };
-            let mut path = self.path.clone();
-            if let Some((what, help)) = misplaced(&path, key) {
-                path.push(key.clone());
-                let problem = Problem { code, path, as_written: false, what, help: help.to_owned() };
-                self.found.problems.push(problem);
-                continue;
-            }
-            let help = unknown_help(key, &self.known, thing);
-            let what = match path.join(".") {
-                around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
-                around => format!("unknown {thing} '{key}' in {around}"),
-            };
-            path.push(key.clone());
-            self.found.problems.push(Problem { code, path, as_written: false, what, help });
-        }
     }
 }
