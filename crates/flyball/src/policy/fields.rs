@@ -41,7 +41,7 @@ pub(super) trait Section {
 pub(super) struct Fields<'a> {
     pub(super) source: Option<&'a Map<String, Value>>,
     /// Write down only what was written, not the values taken over from around.
-    partial: bool,
+    pub(super) partial: bool,
     out: Map<String, Value>,
     pub(super) known: Vec<&'static str>,
     pub(super) path: Vec<String>,
@@ -85,7 +85,7 @@ fn section_help(path: &[String]) -> String {
 }
 
 impl Fields<'_> {
-    fn take(&mut self, key: &'static str) -> Option<&Value> {
+    pub(super) fn take(&mut self, key: &'static str) -> Option<&Value> {
         self.known.push(key);
         self.source?.get(key)
     }
@@ -95,12 +95,17 @@ impl Fields<'_> {
         self.known.push(key);
     }
 
+    /// Whether the key was written as a text of no characters.
+    pub(super) fn is_empty_text(&self, key: &str) -> bool {
+        self.source.and_then(|map| map.get(key)).and_then(Value::as_str) == Some("")
+    }
+
     /// Whether the key was written.
     pub(super) fn has(&self, key: &str) -> bool {
         self.source.is_some_and(|map| map.contains_key(key))
     }
 
-    fn put(&mut self, key: &str, value: Value) {
+    pub(super) fn put(&mut self, key: &str, value: Value) {
         if !self.partial || self.has(key) {
             self.out.insert(key.to_owned(), value);
         }
@@ -112,7 +117,7 @@ impl Fields<'_> {
         self.found.problems.push(Problem { code, path, as_written: false, what, help });
     }
 
-    fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
+    pub(super) fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
         let what = format!("'{key}' must be {wanted}, not {}", kind(value));
         self.problem(Code::Type, key, what, format!("write {wanted}"));
     }
@@ -132,7 +137,7 @@ impl Fields<'_> {
 
     /// Whether a written value replaces the present one. Where a layer may only tighten, a value that is not stricter
     /// does not, and its path is noted.
-    fn admits(&mut self, key: &str, same: bool, stricter: bool) -> bool {
+    pub(super) fn admits(&mut self, key: &str, same: bool, stricter: bool) -> bool {
         !self.found.only_tighten || self.tightens(&[key], same, stricter)
     }
 
@@ -429,41 +434,6 @@ impl Fields<'_> {
         }
     }
 
-    /// A list of sections, each read from its own defaults. What is not a map is reported and left out. Without a
-    /// direction: a list that differs from the present one counts as loosening.
-    pub(super) fn items<S: Section + Default>(
-        &mut self,
-        key: &'static str,
-        present: &Value,
-    ) -> Option<Vec<S>> {
-        let value = self.take(key).cloned()?;
-        let none = Vec::new();
-        let items = match &value {
-            Value::Null => &none,
-            Value::Array(items) => items,
-            other => {
-                self.wrong_type(key, other, "a list of maps");
-                return None;
-            }
-        };
-        let mut sections = Vec::new();
-        let mut inner = Findings::default();
-        for (index, item) in items.iter().enumerate() {
-            let index = index.to_string();
-            if !item.is_object() {
-                let what = format!("'{key}' must be a list of maps, but holds {}", kind(item));
-                self.refuse_at(Code::Type, &[key, &index], what, "write - {key: value, ...}");
-                continue;
-            }
-            let path = [self.path.as_slice(), &[key.to_owned(), index]].concat();
-            let mut section = S::default();
-            walk(&mut section, Some(item), path, false, &mut inner);
-            sections.push(section);
-        }
-        self.found.problems.append(&mut inner.problems);
-        self.admits(key, value == *present, false).then_some(sections)
-    }
-
     /// Reports a list that is too long.
     pub(super) fn at_most(&mut self, key: &str, len: usize, most: usize) {
         if len > most {
@@ -482,38 +452,5 @@ impl Fields<'_> {
     /// Reports a problem with a key's value found by the section itself.
     pub(super) fn refuse(&mut self, code: Code, key: &str, what: String, help: &str) {
         self.problem(code, key, what, help.to_owned());
-    }
-
-    /// A section inside this one.
-    pub(super) fn section(&mut self, key: &'static str, section: &mut dyn Section) {
-        let source = self.take(key).cloned();
-        let mut path = self.path.clone();
-        path.push(key.to_owned());
-        let out = walk(section, source.as_ref(), path, self.partial, self.found);
-        self.put(key, out);
-    }
-
-    /// Named sections, each starting from a common one.
-    pub(super) fn sections<S: Section + Clone>(
-        &mut self,
-        key: &'static str,
-        common: &S,
-        slot: &mut BTreeMap<String, S>,
-    ) {
-        let Some(value) = self.take(key).cloned() else {
-            return;
-        };
-        let Value::Object(map) = &value else {
-            return self.wrong_type(key, &value, "a map of names");
-        };
-        let mut out = Map::new();
-        for (name, written) in map {
-            let mut section = slot.get(name).unwrap_or(common).clone();
-            let path = [self.path.as_slice(), &[key.to_owned(), name.clone()]].concat();
-            let effective = walk(&mut section, Some(written), path, true, self.found);
-            slot.insert(name.clone(), section);
-            out.insert(name.clone(), effective);
-        }
-        self.put(key, Value::Object(out));
     }
 }

@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod fields;
 mod fields_guards;
+mod fields_sections;
 mod fields_unknown;
 mod file;
 mod file_cycles;
