@@ -17,6 +17,7 @@ mod standalone;
 mod test;
 mod tools;
 mod torture;
+mod typescript;
 mod upgrade;
 
 use run::say;
