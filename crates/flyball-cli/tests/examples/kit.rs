@@ -172,13 +172,33 @@ pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
         json!({
             "type": entry.kind(), "node": entry.node(), "seq": decision["seq"],
             "decision": decision["decision"], "state": decision["state"], "trips": decision["trips"],
-            "effects": decision["effects"], "feedback": decision["feedback"],
+            "effects": repeatable(&decision["effects"]), "feedback": decision["feedback"],
             "outcome": entry.event["outcome"], "to": entry.event["to"], "text": entry.event["text"],
             "tool": entry.event["tool"], "ok": entry.event["ok"], "error": entry.event["error"],
             "failing": entry.event["failing"], "hash": entry.event["hash"],
         })
     };
     entries.iter().map(shown).collect()
+}
+
+/// The effects without what differs from run to run: how long a check took, what it printed, and the order in which the
+/// threads of a test program report their failures.
+fn repeatable(effects: &Value) -> Value {
+    match effects {
+        Value::Object(map) => {
+            let kept =
+                map.iter().filter(|(key, _)| !["duration_ms", "output", "text"].contains(&key.as_str()));
+            kept.map(|(key, value)| (key.clone(), repeatable(value))).collect()
+        }
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.iter().map(repeatable).collect();
+            if list.iter().all(Value::is_string) {
+                list.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+            }
+            Value::Array(list)
+        }
+        other => other.clone(),
+    }
 }
 
 /// A run whose lines are counted while it goes on.
