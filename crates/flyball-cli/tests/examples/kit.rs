@@ -181,22 +181,19 @@ pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
     entries.iter().map(shown).collect()
 }
 
-/// The effects without what differs from run to run: how long a check took, what it printed, and the order in which the
-/// threads of a test program report their failures.
+/// The effects without what differs from run to run: how long a check took, and what it printed.
 fn repeatable(effects: &Value) -> Value {
     match effects {
         Value::Object(map) => {
-            let kept =
-                map.iter().filter(|(key, _)| !["duration_ms", "output", "text"].contains(&key.as_str()));
+            let differs = |key: &str| match key {
+                "duration_ms" | "output" => map.contains_key("passed"),
+                "text" => map.contains_key("gate_result"),
+                _ => false,
+            };
+            let kept = map.iter().filter(|(key, _)| !differs(key));
             kept.map(|(key, value)| (key.clone(), repeatable(value))).collect()
         }
-        Value::Array(list) => {
-            let mut list: Vec<Value> = list.iter().map(repeatable).collect();
-            if list.iter().all(Value::is_string) {
-                list.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
-            }
-            Value::Array(list)
-        }
+        Value::Array(list) => list.iter().map(repeatable).collect(),
         other => other.clone(),
     }
 }
