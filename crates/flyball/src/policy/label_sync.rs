@@ -96,7 +96,10 @@ impl Section for LabelSync {
         } else {
             f.knows("secret_env");
         }
-        f.put_value("secret_env", self.secret_env.as_str().into());
+        // What is written is read again, and no variable has an empty name.
+        if !self.secret_env.is_empty() {
+            f.put_value("secret_env", self.secret_env.as_str().into());
+        }
         if let Some(accounts) = f.list("own_accounts", &self.own_accounts) {
             f.at_most("own_accounts", accounts.len(), MAX_ACCOUNTS);
             self.own_accounts = accounts;
