@@ -24,6 +24,8 @@ mod journal;
 #[path = "cli/kit.rs"]
 #[allow(dead_code, reason = "the kit of the command-line tests; this suite needs a part of it")]
 mod kit;
+#[path = "wired/labels.rs"]
+mod labels;
 #[path = "wired/policy.rs"]
 mod policy;
 #[path = "signals/receivers.rs"]
@@ -31,6 +33,9 @@ mod policy;
 mod receivers;
 #[path = "wired/schema.rs"]
 mod schema;
+#[path = "serve/kit.rs"]
+#[allow(dead_code, reason = "the kit of the server tests; this suite needs a part of it")]
+mod server;
 #[path = "conformance/table.rs"]
 #[allow(dead_code, reason = "the steps of the conformance table; this suite needs a part of them")]
 mod table;

@@ -162,23 +162,26 @@ impl PolicySource {
         let value: Value = serde_json::from_str(text).map_err(|_| bad())?;
         let preset =
             value.get("preset").and_then(Value::as_str).and_then(Preset::from_word).ok_or_else(bad)?;
+        let rules_version = match value.get("rules_version") {
+            None => RulesVersion::V1,
+            Some(number) => number.as_u64().and_then(RulesVersion::from_number).ok_or_else(bad)?,
+        };
         let layers = value.get("layers").and_then(Value::as_array).ok_or_else(bad)?;
         let layers = layers.iter().map(|layer| {
             let above = layer.get("above").and_then(Value::as_u64) == Some(1);
             let origin =
                 if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
             let mut tree = layer.get("tree").cloned().unwrap_or_default();
-            forget_without_effect(&mut tree);
+            // Later versions refuse what has no effect, and know keys that version 1 did not.
+            if rules_version == RulesVersion::V1 {
+                forget_without_effect(&mut tree);
+            }
             match layer.get("tightens").and_then(Value::as_str) {
                 None => Layer::from_value(origin, tree),
                 Some("change") => change_layer(tree),
                 Some(_) => Layer::from_value(origin, tree).tighten_only(),
             }
         });
-        let rules_version = match value.get("rules_version") {
-            None => RulesVersion::V1,
-            Some(number) => number.as_u64().and_then(RulesVersion::from_number).ok_or_else(bad)?,
-        };
         let mut source = PolicySource::under_rules(layers.collect(), preset, rules_version)
             .map_err(|errors| bad_policy(&errors))?;
         let compared = value.get("compared").and_then(Value::as_array).into_iter().flatten();

@@ -130,8 +130,10 @@ pub fn reply(call: &Call, outcome: &Outcome<'_>) -> Reply {
 }
 
 fn before(call: &Call, outcome: &Outcome<'_>, verdict: Verdict, told: String) -> Reply {
+    // After a no nothing waits for an answer, and the person is not asked again.
     if call.host.can_ask()
         && outcome.held.is_none()
+        && outcome.state == Status::AwaitingConfirmation
         && outcome.decisions.last().is_some_and(Decision::lacks_approval)
     {
         return ask(&format!("here or with `{}`", approve_command(call, outcome)), String::new());

@@ -38,8 +38,8 @@ pub(super) struct Asked {
     pub(super) kept: bool,
     /// The answer that it goes on from, if the provider keeps the history.
     pub(super) previous: Option<String>,
-    /// The names of the tools that the model may call.
-    pub(super) tools: Vec<String>,
+    /// The names of the tools that the model may call; nothing if the request does not list them.
+    pub(super) tools: Option<Vec<String>>,
 }
 
 /// A path that servers may resolve in different ways.
@@ -127,14 +127,16 @@ impl Dialect {
     }
 }
 
-/// The names of the tools that a request offers, in any of the protocols.
-fn offered(body: &Value) -> Vec<String> {
+/// The names of the tools that a request offers, in any of the protocols. A provider may know of tools by itself, from a
+/// prompt or an answer that it keeps, so a request without a list says nothing.
+fn offered(body: &Value) -> Option<Vec<String>> {
     let lists = ["tools", "functions"].into_iter().filter_map(|list| body.get(list)?.as_array());
+    let lists: Vec<&Vec<Value>> = lists.collect();
     let name = |tool: &Value| {
         let named = tool.get("name").or_else(|| tool.get("function")?.get("name"));
         named.and_then(Value::as_str).map(str::to_owned)
     };
-    lists.flatten().filter_map(name).collect()
+    (!lists.is_empty()).then(|| lists.into_iter().flatten().filter_map(name).collect())
 }
 
 /// An event of a stream, as it is written.

@@ -177,9 +177,15 @@ impl Watch {
         wrong.map_or(Ok(outcome), Err)
     }
 
-    /// Whether a request offers the model a tool that the policy declares destructive.
+    /// Whether a request may offer the model a tool that the policy declares destructive.
     pub(super) fn offers_destructive(&self, asked: &Asked) -> bool {
-        asked.tools.iter().any(|tool| self.is_destructive(tool))
+        match &asked.tools {
+            Some(tools) => tools.iter().any(|tool| self.is_destructive(tool)),
+            None => {
+                let mut declared = self.setting.recorder.policy().tools.values();
+                declared.any(|tool| tool.effect == Some(Effect::Destructive))
+            }
+        }
     }
 
     /// Whether an answer calls such a tool.

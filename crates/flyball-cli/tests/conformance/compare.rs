@@ -79,8 +79,7 @@ pub(crate) fn lacks(pattern: &Value, value: &Value, at: &str) -> Option<String> 
     }
 }
 
-/// Runs all scenarios that a path carries, some at a time, and fails with what is wrong. A scenario that is marked as not
-/// holding on this path yet must not hold.
+/// Runs all scenarios that a path carries, some at a time, and fails with what is wrong.
 pub(crate) fn run(path: Path, scenarios: &[Scenario], one: impl Fn(&Scenario) -> Vec<String> + Sync) {
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -101,14 +100,7 @@ pub(crate) fn settle(path: Path, outcomes: Vec<(&Scenario, Vec<String>)>) {
     let count = outcomes.len();
     let mut wrong = Vec::new();
     for (scenario, faults) in outcomes {
-        let name = &scenario.name;
-        match scenario.broken.get(&path) {
-            Some(why) if faults.is_empty() => {
-                wrong.push(format!("{name}: holds now; take the mark `broken: {path}` away ({why})"));
-            }
-            Some(_) => {}
-            None => wrong.extend(faults.into_iter().map(|fault| format!("{name}: {fault}"))),
-        }
+        wrong.extend(faults.into_iter().map(|fault| format!("{}: {fault}", scenario.name)));
     }
     wrong.sort();
     assert!(wrong.is_empty(), "{path}:\n{}\n", wrong.join("\n"));

@@ -12,7 +12,8 @@ fn refuses(path: Path, scenario: &Scenario) -> Option<&'static str> {
     let has_errors = scenario.steps.iter().any(|step| matches!(step.want, Want::Error(_)));
     match path {
         Path::Observe | Path::Sqlite | Path::Restart | Path::Postgres => None,
-        Path::Replay => has_errors.then_some("ends_at_an_error"),
+        Path::Replay if has_errors => Some("ends_at_an_error"),
+        Path::Replay => scenario.has_any(&["output.received"]).then_some("stores_nothing"),
         Path::Http => http::refuses(scenario),
         Path::Hook => hook::refuses(scenario),
         Path::Mcp => mcp::refuses(scenario),
@@ -93,4 +94,7 @@ fn everything_of_the_contract_is_in_the_table() {
         .map(|(what, missing)| format!("no scenario has the {what} {missing:?}"))
         .collect();
     assert!(lacking.is_empty(), "\n{}\n", lacking.join("\n"));
+    let deliverable: BTreeSet<String> = Delivery::EFFECTS.iter().map(|name| (*name).to_owned()).collect();
+    let kept_back: Vec<&String> = effects.difference(&deliverable).collect();
+    assert!(kept_back.is_empty(), "no policy can name these effects for delivery: {kept_back:?}");
 }

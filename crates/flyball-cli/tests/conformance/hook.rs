@@ -3,7 +3,9 @@
 
 use crate::compare::run;
 use crate::kit::flyball;
-use crate::operator::{Beside, PEOPLE, answers_nothing, environment, pause, project};
+use crate::operator::{
+    Beside, PEOPLE, answers_in_words, answers_nothing, answers_null, environment, pause, project,
+};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use crate::voice::{Ended, Said, Voice};
 use flyball_adapt::hook::{Host, Understood, understood};
@@ -23,8 +25,8 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
         Some("own_clock")
     } else if scenario.steps[0].event.get("workflow").is_some() {
         Some("no_graph")
-    } else if scenario.has_any(&["person.message"]) {
-        Some("no_chat")
+    } else if answers_in_words(scenario) {
+        Some("answers_in_words")
     } else if scenario.steps.iter().any(says_round) {
         Some("no_rounds")
     } else if scenario
@@ -33,6 +35,8 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
         .any(|step| step.kind() == "tool.requested" && step.event.get("usage").is_some())
     {
         Some("no_usage")
+    } else if answers_null(scenario) {
+        Some("no_classifier")
     } else if answers_nothing(scenario) {
         Some("nothing_to_answer")
     } else if scenario.steps.iter().any(|step| step.want == Want::Error("event_conflict".to_owned())) {
@@ -146,8 +150,11 @@ impl HookHost {
 fn answer_fault(step: &Step, heard: &Understood, session: &str) -> Option<String> {
     let Want::Decision { state, .. } = &step.want else { return None };
     let waits = state == "blocked" || state == "halted";
+    let asks = state == "awaiting_confirmation";
     let (stopped, words) = match heard {
         Understood::Refuses(words) | Understood::Stops(words) => (true, words.as_str()),
+        // Its user is asked for the approval that the call lacks.
+        Understood::Asks(words) => (asks, words.as_str()),
         _ => (false, ""),
     };
     if step.kind() != "tool.requested" {

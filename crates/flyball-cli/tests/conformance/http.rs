@@ -3,8 +3,7 @@
 
 use crate::compare::settle;
 use crate::kit::folder;
-use crate::operator::answers_nothing;
-use crate::operator::pause;
+use crate::operator::{answers_in_words, answers_nothing, answers_null, pause};
 use crate::pipe;
 use crate::rows::{EVERYTHING_IS_DELIVERED, Store};
 use crate::server::Server;
@@ -17,15 +16,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WORKERS: usize = 4;
+/// The label that calls a person.
+const LABEL: &str = "flyball-hitl:loop-prevention";
 
 /// Why the HTTP API does not carry a scenario.
 pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
     if scenario.has_any(&["policy.changed"]) {
         return Some("recorded_by_flyball");
     }
-    let answers = |step: &&Step| step.kind() == "confirmation.answered";
-    if scenario.steps.iter().filter(answers).any(|step| step.event.get("value").is_none()) {
+    if answers_in_words(scenario) {
         return Some("answers_in_words");
+    }
+    if answers_null(scenario) {
+        return Some("no_classifier");
     }
     answers_nothing(scenario).then_some("nothing_to_answer")
 }
@@ -74,6 +77,11 @@ impl Client<'_> {
         let route = |name: &str| format!("/v1/sessions/{session}/{name}");
         match step.kind() {
             "human.stopped" => self.post(by, &route("stop"), &json!({"why": event["why"]})),
+            "human.released" if step.takes_label_off => {
+                let label = json!({"session": session, "label": LABEL, "action": "removed", "by": by, "why": event["why"]});
+                let told = self.post(by, "/v1/labels", &label);
+                told.get("decision").cloned().unwrap_or(told)
+            }
             "human.released" => {
                 let mut body = json!({"why": event["why"]});
                 for key in ["guard", "mode", "n"] {

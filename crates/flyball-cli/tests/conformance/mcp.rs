@@ -5,7 +5,7 @@
 //! the server speaks through descriptor 3. It answers a call when the scenario comes to its end.
 
 use crate::compare::{brief, run};
-use crate::operator::{Beside, environment, pause, project};
+use crate::operator::{Beside, answers_in_words, environment, pause, project};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ListToolsResult, PaginatedRequestParams,
@@ -40,8 +40,8 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
         Some("own_clock")
     } else if scenario.steps[0].event.get("workflow").is_some() {
         Some("no_graph")
-    } else if scenario.has_any(&["person.message"]) {
-        Some("no_chat")
+    } else if answers_in_words(scenario) {
+        Some("answers_in_words")
     } else if later().any(|step| step.child || ["session.started", "session.ended"].contains(&step.kind())) {
         Some("no_session_events")
     } else if later().any(|step| calls(step) && step.event.get("round").is_some()) {

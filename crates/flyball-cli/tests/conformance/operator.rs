@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What a person does.
-pub(crate) const PEOPLE: [&str; 3] = ["confirmation.answered", "human.released", "human.stopped"];
+pub(crate) const PEOPLE: [&str; 4] =
+    ["confirmation.answered", "person.message", "human.released", "human.stopped"];
 
 /// Whether a person answers where no plan waits. The commands and routes for people say so and record nothing.
 pub(crate) fn answers_nothing(scenario: &Scenario) -> bool {
@@ -20,6 +21,18 @@ pub(crate) fn answers_nothing(scenario: &Scenario) -> bool {
         }
         found
     })
+}
+
+/// Whether a plan is answered in words by an event of its own. People's words are a `person.message` elsewhere.
+pub(crate) fn answers_in_words(scenario: &Scenario) -> bool {
+    let in_words = |step: &Step| step.event.get("value").is_none();
+    scenario.steps.iter().any(|step| step.kind() == "confirmation.answered" && in_words(step))
+}
+
+/// Whether an answer is what a classifier says of words that it cannot read.
+pub(crate) fn answers_null(scenario: &Scenario) -> bool {
+    let is_null = |step: &Step| step.event.get("value").is_some_and(Value::is_null);
+    scenario.steps.iter().any(|step| step.kind() == "confirmation.answered" && is_null(step))
 }
 
 /// A project of its own for a scenario, with its policy, which the user trusts. The user's own policy sends every effect
@@ -105,15 +118,18 @@ impl Beside {
     pub(crate) fn person(&self, step: &Step) -> Run {
         let session = self.session_of(step);
         let text = |key: &str| step.event[key].as_str();
-        let mut args: Vec<String> = match (step.kind(), text("value")) {
-            ("human.stopped", _) => vec!["stop".into(), session],
-            ("human.released", _) => vec!["release".into(), session],
-            ("confirmation.answered", Some("yes")) => vec!["approve".into(), session],
-            ("confirmation.answered", Some("no")) => vec!["deny".into(), session],
-            (_, _) => vec!["send".into(), session, text("text").unwrap_or_default().to_owned()],
+        let answer = &step.event["value"];
+        let mut args: Vec<String> = match step.kind() {
+            "human.stopped" => vec!["stop".into(), session],
+            "human.released" if step.takes_label_off => vec!["unlabel".into(), session],
+            "human.released" => vec!["release".into(), session],
+            _ if answer == "yes" || answer == true => vec!["approve".into(), session],
+            _ if answer == "no" || answer == false => vec!["deny".into(), session],
+            _ => vec!["send".into(), session, text("text").unwrap_or_default().to_owned()],
         };
         for key in ["guard", "mode", "by", "why"] {
-            if let Some(value) = text(key) {
+            let is_implied = key == "guard" && step.takes_label_off;
+            if let Some(value) = text(key).filter(|_| !is_implied) {
                 args.extend([format!("--{key}"), value.to_owned()]);
             }
         }

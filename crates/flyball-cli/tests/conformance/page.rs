@@ -4,23 +4,8 @@ use crate::kit::root;
 use crate::table::{Path, Scenario, reasons, scenarios};
 use std::fmt::Write;
 
-fn cell(scenario: &Scenario, path: Path) -> String {
-    match (scenario.not.get(&path), scenario.broken.get(&path)) {
-        (Some(reason), _) => reason.clone(),
-        (None, Some(_)) => "**not yet**".to_owned(),
-        (None, None) => "✓".to_owned(),
-    }
-}
-
-/// What is to be mended, with the path.
-fn broken(all: &[Scenario]) -> String {
-    let mut text = String::new();
-    for scenario in all {
-        for (path, why) in &scenario.broken {
-            writeln!(text, "- `{}` on `{path}`: {why}", scenario.name).unwrap();
-        }
-    }
-    text
+fn cell(scenario: &Scenario, path: Path) -> &str {
+    scenario.not.get(&path).map_or("✓", String::as_str)
 }
 
 fn page() -> String {
@@ -55,10 +40,6 @@ fn page() -> String {
     text.push_str("\n## Reasons\n\n| reason | why the path does not carry it |\n|---|---|\n");
     for (name, sentence) in reasons() {
         writeln!(text, "| {name} | {sentence} |").unwrap();
-    }
-    let broken = broken(&all);
-    if !broken.is_empty() {
-        write!(text, "\n## Not yet\n\n{broken}").unwrap();
     }
     text
 }

@@ -70,8 +70,9 @@ pub(crate) fn faults(scenario: &Scenario, answers: &[Value]) -> Vec<String> {
         let id = step.event.get("id").map(Value::to_string);
         let before = id.as_ref().and_then(|id| by_id.get(id).copied());
         found.extend(fault(step, answer, before));
-        if let Some(id) = id {
-            by_id.entry(id).or_insert(answer);
+        // A refusal that was judged anew is answered as it was judged last.
+        if let Some(id) = id.filter(|_| answer.get("error").is_none()) {
+            by_id.insert(id, answer);
         }
     }
     if answers.len() != scenario.steps.len() {

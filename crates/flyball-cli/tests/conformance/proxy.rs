@@ -3,7 +3,7 @@
 //! of every scenario.
 
 use crate::compare::{brief, fault, run};
-use crate::operator::{Beside, environment, is_event, pause, project};
+use crate::operator::{Beside, answers_in_words, environment, is_event, pause, project};
 use crate::table::{Path, Scenario, Step, Want, carried_by};
 use flyball_model_server::{Behaviour, SaidCall, Script, Server, Usage};
 use serde_json::{Value, json};
@@ -33,8 +33,8 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
         return Some("own_clock");
     } else if steps[0].event.get("workflow").is_some() {
         return Some("no_graph");
-    } else if scenario.has_any(&["person.message"]) {
-        return Some("no_chat");
+    } else if answers_in_words(scenario) {
+        return Some("answers_in_words");
     } else if later().any(|step| step.child || ["session.started", "session.ended"].contains(&step.kind())) {
         return Some("no_session_events");
     } else if later().any(|step| asks(step) && step.want == Want::Again) {
@@ -125,6 +125,16 @@ struct Exchange<'a> {
     answer: Vec<&'a Step>,
     /// The session stands still before the answer, so the model is not asked.
     is_held: bool,
+}
+
+impl Exchange<'_> {
+    /// A call of the answer lacks an approval, so the client does not get the answer.
+    fn is_withheld(&self) -> bool {
+        self.answer.iter().any(|step| match &step.want {
+            Want::Decision { reasons, .. } => reasons.iter().any(|reason| reason == "approval_required"),
+            _ => false,
+        })
+    }
 }
 
 /// Something that happens in a scenario, in order.
@@ -258,7 +268,10 @@ fn exchange_faults(exchange: &Exchange<'_>, mut news: Vec<(Value, Value)>) -> Ve
     let answer: &[&Step] = if exchange.is_held { &[] } else { &exchange.answer };
     for step in exchange.brings.iter().chain(answer) {
         let own = |event: &Value| {
-            is_event(step, event) && step.event.get("call").is_none_or(|call| event.get("call") == Some(call))
+            let call = event.get("call");
+            // A call that is withheld has no number yet: nobody has received it.
+            is_event(step, event)
+                && step.event.get("call").is_none_or(|own| call.is_none_or(|call| call == own))
         };
         match news.iter().position(|(event, _)| own(event)) {
             Some(at) => found.extend(fault(step, &news.remove(at).1, None)),
@@ -304,7 +317,10 @@ fn play(scenario: &Scenario) -> Vec<String> {
                 let before = model.requests().len();
                 let (decision, text) = proxy.ask(&client.messages);
                 let reached = model.requests().len() > before;
-                if reached {
+                // Words come in place of an answer that is withheld; the client asks again with what it had.
+                if exchange.is_withheld() && (text.contains("tool_use") || !text.contains("[flyball]")) {
+                    found.push(format!("the client was to hear words in place of a call, and hears {text}"));
+                } else if reached && !exchange.is_withheld() {
                     client.answered(&behaviour(exchange));
                 }
                 let told = decision.as_deref() == Some("halt") && text.contains("flyball release 's1'");

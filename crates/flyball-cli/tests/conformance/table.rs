@@ -120,8 +120,6 @@ struct Written {
     run: Option<WrittenRun>,
     #[serde(default)]
     not: BTreeMap<Path, String>,
-    #[serde(default)]
-    broken: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +147,18 @@ pub(crate) enum WrittenStep {
     Wait(WaitStep),
     Call(CallStep),
     Send(SendStep),
+    LabelOff(LabelStep),
+}
+
+/// Somebody takes the label off that calls a person; where only events are sent, that is a release.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LabelStep {
+    label_off: Value,
+    #[serde(default = "allow")]
+    want: String,
+    #[serde(default)]
+    has: Value,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -219,6 +229,8 @@ pub(crate) struct Step {
     pub(crate) want: Want,
     /// What the decision must contain besides.
     pub(crate) has: Value,
+    /// The release is done by taking the label off, where the path has a way for that.
+    pub(crate) takes_label_off: bool,
 }
 
 impl Step {
@@ -267,8 +279,6 @@ pub(crate) struct Scenario {
     pub(crate) run: Option<Run>,
     /// Paths that do not carry it, with the name of the reason.
     pub(crate) not: BTreeMap<Path, String>,
-    /// Paths on which it does not hold yet, with the reason.
-    pub(crate) broken: BTreeMap<Path, String>,
 }
 
 impl Scenario {
@@ -337,6 +347,10 @@ impl Reader {
             WrittenStep::Wait(step) => self.wait_ms += step.wait_ms,
             WrittenStep::Call(step) => (1..=step.times).try_for_each(|number| self.call(step, number))?,
             WrittenStep::Send(step) => self.put(step.send.clone(), &step.want, &step.has)?,
+            WrittenStep::LabelOff(step) => {
+                self.put(step.label_off.clone(), &step.want, &step.has)?;
+                self.steps.iter_mut().last().expect("just put").takes_label_off = true;
+            }
         }
         Ok(())
     }
@@ -349,7 +363,7 @@ impl Reader {
         let state = &mut self.states[usize::from(child)];
         let want = read_want(want, state)?;
         let wait_ms = std::mem::take(&mut self.wait_ms);
-        self.steps.push(Step { event, child, wait_ms, want, has: has.clone() });
+        self.steps.push(Step { event, child, wait_ms, want, has: has.clone(), takes_label_off: false });
         Ok(())
     }
 
@@ -411,35 +425,15 @@ impl TryFrom<Written> for Scenario {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, says, policy, start, steps, run, not, broken } = written;
+        let Written { name, says, policy, start, steps, run, not } = written;
         let mut reader = Reader::default();
         let mut first = json!({"type": "session.started"});
         first.as_object_mut().expect("an object").extend(start);
         reader.put(first, "allow", &Value::Null)?;
         steps.iter().try_for_each(|step| reader.step(step))?;
         let run = run.map(|run| read_run(run, &reader.steps)).transpose()?;
-        let broken = broken_on(&broken, &not)?;
-        Ok(Scenario { name, says, policy, steps: reader.steps, run, not, broken })
+        Ok(Scenario { name, says, policy, steps: reader.steps, run, not })
     }
-}
-
-/// The paths on which a scenario does not hold yet; `*` are all that carry it.
-fn broken_on(
-    written: &BTreeMap<String, String>,
-    not: &BTreeMap<Path, String>,
-) -> Result<BTreeMap<Path, String>, String> {
-    let mut broken = BTreeMap::new();
-    for (name, why) in written {
-        let named: Vec<Path> = Path::ALL
-            .into_iter()
-            .filter(|path| if name == "*" { !not.contains_key(path) } else { path.name() == name })
-            .collect();
-        if named.is_empty() {
-            return Err(format!("'{name}' is no path"));
-        }
-        broken.extend(named.into_iter().map(|path| (path, why.clone())));
-    }
-    Ok(broken)
 }
 
 /// A run finds the events of the scenario, or its own events for the same reasons.

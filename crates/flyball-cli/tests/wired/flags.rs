@@ -145,7 +145,7 @@ fn special(line: &str) -> Option<Proof> {
         "doctor --accept" => Shows(&["--accept"], "agent_speaks"),
         "activity --kind" => Hides(&["--kind", "decision"], "hello"),
         "activity --limit" => Hides(&["--limit", "1"], "asks"),
-        "activity --follow" => Elsewhere("cli/flags.rs"),
+        "activity --follow" => Elsewhere("wired/flags.rs"),
         line if line.starts_with("output --") => Elsewhere("cli/outputs.rs"),
         "outbox --dead" => Hides(&["--dead"], "s/2/0"),
         "outbox --waiting" => Hides(&["--waiting"], "s/1/0"),

@@ -5,6 +5,7 @@ use crate::compare::shown;
 use crate::difference::{Difference, complete, settle};
 use crate::journal;
 use crate::kit::{flyball, folder};
+use crate::labels;
 use crate::schema::policy_keys;
 use crate::table::{WrittenStep, events_of};
 use serde::Deserialize;
@@ -32,8 +33,6 @@ struct Proof {
     steps: Vec<WrittenStep>,
     shows: Option<String>,
     hides: Option<String>,
-    /// It has no effect yet, and why; the test fails as soon as it has.
-    broken: Option<String>,
 }
 
 /// Where a guard may have values of its own.
@@ -59,7 +58,6 @@ fn proofs() -> BTreeMap<String, Proof> {
 struct Pair {
     key: String,
     difference: Difference,
-    broken: Option<String>,
     with: Vec<Value>,
     without: Vec<Value>,
 }
@@ -123,7 +121,6 @@ impl Proof {
         Pair {
             key: key.to_owned(),
             difference: self.difference(),
-            broken: self.broken.clone(),
             with: self.events(&format!("{key} with"), &policy, node),
             without: self.events(&format!("{key} without"), &self.base, node),
         }
@@ -186,23 +183,53 @@ fn decided(lists: &[&Vec<Value>]) -> Vec<String> {
 #[test]
 fn every_policy_key_changes_a_decision_an_effect_or_what_is_stored() {
     let (keys, proofs) = (policy_keys(), proofs());
-    let elsewhere: BTreeSet<&str> = journal::KEYS.iter().copied().collect();
+    let checked = asked_of_whoever_decides();
+    let elsewhere =
+        journal::KEYS.iter().chain(&labels::KEYS).copied().chain(checked.iter().map(String::as_str));
     let pairs: Vec<Pair> = keys.iter().filter_map(|key| pair_of(key, &proofs)).collect();
     let lists: Vec<&Vec<Value>> = pairs.iter().flat_map(|pair| [&pair.with, &pair.without]).collect();
     let texts = decided(&lists);
     let mut faults = Vec::new();
     for (pair, texts) in pairs.iter().zip(texts.chunks(2)) {
-        let fault = pair.difference.fault(&texts[0], &texts[1]);
-        match (&pair.broken, fault) {
-            (None, Some(fault)) => faults.push(format!("{}: {fault}\n{}", pair.key, texts[0])),
-            (Some(why), None) => {
-                faults.push(format!("{}: has an effect now; take `broken` away ({why})", pair.key))
-            }
-            _ => {}
+        if let Some(fault) = pair.difference.fault(&texts[0], &texts[1]) {
+            faults.push(format!("{}: {fault}\n{}", pair.key, texts[0]));
         }
     }
     settle(faults);
     let own = proofs.keys().map(String::as_str);
     let proven = pairs.iter().map(|pair| pair.key.as_str()).chain(elsewhere).chain(own);
     complete("policy keys", keys.iter().map(String::as_str), proven);
+}
+
+/// The results that a phase may lead on from.
+const RESULTS: [&str; 4] = ["on_success", "on_failure", "on_partial_success", "on_unclear"];
+
+/// What a client's own decision is asked. Flyball hands it on in words only: `flyball check` shows it.
+fn asked_of_whoever_decides() -> Vec<String> {
+    let keys =
+        |result: &str| ["capability", "prompt"].map(|key| format!("phases[].transitions.{result}.{key}"));
+    RESULTS.into_iter().flat_map(keys).collect()
+}
+
+#[test]
+fn check_shows_what_whoever_decides_is_asked() {
+    let place = folder("wired-phases");
+    let checked = |decision: &Value, result: &str| {
+        let policy = json!({"phases": [{"name": "a", "transitions": {result: decision}}, {"name": "b"}]});
+        std::fs::write(place.join("policy.json"), policy.to_string()).unwrap();
+        let run = flyball(&place, &["check", "policy.json"], b"", &[]);
+        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+        run.out
+    };
+    let mut faults = Vec::new();
+    for result in RESULTS {
+        let plain = json!({"allowed_destinations": ["b"]});
+        for (key, words) in [("capability", "the judge of it"), ("prompt", "where does it lead?")] {
+            let mut with = plain.clone();
+            with[key] = json!(words);
+            let fault = Difference::shows(words).fault(&checked(&with, result), &checked(&plain, result));
+            faults.extend(fault.map(|fault| format!("{result}.{key}: {fault}")));
+        }
+    }
+    settle(faults);
 }

@@ -28,7 +28,7 @@ use flyball::output::OutputLimits;
 use flyball::policy::Policy;
 use flyball::{Decision, Kind, PolicySource, State};
 use queue::{Heard, Party, Queue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -222,6 +222,16 @@ impl Recorder {
 
     /// As [`Recorder::submit_all`], and gives the events back: somebody may still have a use for them.
     pub fn submit_and_return(&self, events: Vec<Parcel>) -> Vec<(Answer, Option<Parcel>)> {
+        let (mut rest, mut answers) = (events, Vec::new());
+        while let Some(at) = output_of_a_new_session(&rest) {
+            let later = rest.split_off(at);
+            answers.extend(self.submit_together(std::mem::replace(&mut rest, later)));
+        }
+        answers.extend(self.submit_together(rest));
+        answers
+    }
+
+    fn submit_together(&self, events: Vec<Parcel>) -> Vec<(Answer, Option<Parcel>)> {
         if events.is_empty() {
             return Vec::new();
         }
@@ -308,6 +318,20 @@ impl Recorder {
     pub fn let_go(&self, session: &str) {
         lock(&self.leases).remove(session);
     }
+}
+
+/// The place of the first output whose session begins before it among these events. It is stored under the limits of its
+/// session's policy, so the session has to begin first.
+fn output_of_a_new_session(events: &[Parcel]) -> Option<usize> {
+    let mut begun = HashSet::new();
+    events.iter().position(|event| match &event.event.kind {
+        Kind::SessionStarted { .. } => {
+            begun.insert(event.event.session.as_str());
+            false
+        }
+        Kind::OutputReceived { text: Some(_), .. } => begun.contains(event.event.session.as_str()),
+        _ => false,
+    })
 }
 
 /// The digest of a policy under the present rules.

@@ -130,14 +130,24 @@ fn waits(office: &Office, reader: &ActivityReader<'_>, head: Head) -> Result<Wai
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerBody {
-    /// Yes or no.
-    answer: YesOrNo,
+    /// Yes or no, as a word or as a truth value.
+    answer: PlanAnswer,
     /// What came with the plan; a yes needs it.
     #[schema(max_length = 128)]
     ticket: Option<String>,
     /// Why.
     #[schema(max_length = 2000)]
     why: Option<String>,
+}
+
+/// Yes or no, as a word or as a truth value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum PlanAnswer {
+    /// As a word.
+    Word(YesOrNo),
+    /// As a truth value.
+    Truth(bool),
 }
 
 /// Yes or no.
@@ -170,12 +180,13 @@ pub(crate) async fn confirmation(
     if ticket.as_ref().is_some_and(|ticket| ticket.chars().count() > 128) {
         return Err(bad_request("`ticket` is longer than a ticket is"));
     }
-    let act = match (answer, ticket) {
-        (YesOrNo::Yes, Some(ticket)) => Act::Approve { ticket },
-        (YesOrNo::Yes, None) => {
+    let is_yes = matches!(answer, PlanAnswer::Word(YesOrNo::Yes) | PlanAnswer::Truth(true));
+    let act = match (is_yes, ticket) {
+        (true, Some(ticket)) => Act::Approve { ticket },
+        (true, None) => {
             return Err(bad_request("a yes needs the `ticket` that came with the plan in GET /v1/inbox"));
         }
-        (YesOrNo::No, _) => Act::Deny,
+        (false, _) => Act::Deny,
     };
     done(&office, &principal, &session, act, why.as_deref(), &headers).await
 }

@@ -84,7 +84,7 @@ const WITHHELD: &str = "(name withheld)";
 impl Cx<'_> {
     /// The way through the nodes as reports show it.
     pub(crate) fn trail(&self) -> Vec<String> {
-        self.flow.trail(self.policy.shown_history(self.rules))
+        self.flow.trail(self.limits.shown_history(self.rules))
     }
 
     /// A name as messages and feedback may show it. An agent chooses the names of its tools and nodes, and feedback is

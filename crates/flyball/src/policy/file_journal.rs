@@ -159,6 +159,12 @@ pub(super) enum EffectName {
     /// How a person's message was understood.
     #[schemars(rename = "person.message")]
     PersonMessage,
+    /// A completion was refused, with what failed and what to do.
+    #[schemars(rename = "completion.blocked")]
+    CompletionBlocked,
+    /// What a release of a budget has granted.
+    #[schemars(rename = "budget.raised")]
+    BudgetRaised,
     /// All effects.
     #[schemars(rename = "*")]
     All,

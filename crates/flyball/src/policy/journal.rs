@@ -81,7 +81,7 @@ pub struct Delivery {
 
 impl Delivery {
     /// The names of all effects, in the order the documentation lists them.
-    pub const EFFECTS: [&'static str; 11] = [
+    pub const EFFECTS: [&'static str; 13] = [
         "loop.halted",
         "say",
         "plan.approved",
@@ -93,6 +93,8 @@ impl Delivery {
         "label.removed",
         "notify",
         "person.message",
+        "completion.blocked",
+        "budget.raised",
     ];
 
     /// Whether an effect of this name goes here.

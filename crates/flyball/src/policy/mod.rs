@@ -129,13 +129,14 @@ impl Policy {
 
     /// How many transitions reports and evidence show.
     pub(crate) fn shown_history(&self, rules: RulesVersion) -> usize {
-        let shown = usize::try_from(self.guards.cycle.transitions.max_history).unwrap_or(HISTORY);
-        if rules == RulesVersion::V1 { TRAIL } else { shown.min(HISTORY) }
+        self.guards.shown_history(rules)
     }
 
     /// How many transitions a session remembers by name: as many as are shown, and as the longest cycle has.
     pub(crate) fn kept_history(&self, rules: RulesVersion) -> usize {
-        let needed = usize::try_from(self.guards.cycle.transitions.history_needed()).unwrap_or(HISTORY);
+        let edges = self.edges.values().flat_map(BTreeMap::values).map(|edge| &edge.guards);
+        let needed = edges.chain([&self.guards]).map(|guards| guards.cycle.transitions.history_needed());
+        let needed = usize::try_from(needed.max().unwrap_or(0)).unwrap_or(HISTORY);
         if rules == RulesVersion::V1 { TRAIL } else { needed.min(HISTORY) }
     }
 
@@ -188,6 +189,14 @@ impl Policy {
     /// The budget of one node: its own where it has one, the common one otherwise.
     pub fn budget_for_node(&self, node: &str) -> &NodeBudget {
         self.nodes.get(node).map_or(&self.budgets.node, |n| &n.budget)
+    }
+}
+
+impl Guards {
+    /// How many transitions the evidence of these guards shows.
+    pub(crate) fn shown_history(&self, rules: RulesVersion) -> usize {
+        let shown = usize::try_from(self.cycle.transitions.max_history).unwrap_or(HISTORY);
+        if rules == RulesVersion::V1 { TRAIL } else { shown.min(HISTORY) }
     }
 }
 
