@@ -1,6 +1,6 @@
 //! Fenced blocks of Markdown pages, with the directives that stand before them.
 //!
-//! A directive is an HTML comment on the line before a block, invisible in the rendered page:
+//! A directive is an HTML comment on the line before a block, invisible in the rendered page; commas separate several:
 //!
 //! | directive | before | meaning |
 //! |---|---|---|
@@ -31,8 +31,11 @@ pub(crate) struct Block {
 impl Block {
     /// The value of a directive `NAME: VALUE`, or an empty text for `NAME` alone.
     pub(crate) fn directive(&self, name: &str) -> Option<&str> {
-        let rest = self.directive.as_deref()?.strip_prefix(name)?;
-        if rest.is_empty() { Some("") } else { rest.strip_prefix(':').map(str::trim) }
+        let mut parts = self.directive.as_deref()?.split(", ").map(str::trim);
+        parts.find_map(|part| {
+            let rest = part.strip_prefix(name)?;
+            if rest.is_empty() { Some("") } else { rest.strip_prefix(':').map(str::trim) }
+        })
     }
 }
 

@@ -83,6 +83,7 @@ impl PageFolder {
             .env_clear()
             .env("PATH", format!("{}:{others}", program.display()))
             .env("HOME", self.path.join("user"))
+            .envs(rust_toolchain())
             .envs([("USER", "anna"), ("LANG", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "xterm")]);
         bash
     }
@@ -98,6 +99,16 @@ impl Drop for PageFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+/// Where rustup and cargo keep their files: workflows run `cargo test` with another HOME.
+fn rust_toolchain() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let folders = [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")].into_iter().map(move |(name, usual)| {
+        (name, std::env::var_os(name).map_or_else(|| home.join(usual), PathBuf::from))
+    });
+    let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN").map(|name| ("RUSTUP_TOOLCHAIN", PathBuf::from(name)));
+    folders.filter(|(_, folder)| folder.is_dir()).chain(toolchain)
 }
 
 fn copy(from: &Path, to: &Path) {
