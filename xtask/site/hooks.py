@@ -16,6 +16,9 @@ INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
+# Pages without a side bar: the start page, and pages that are alone in their section.
+ALONE = {"index.md": ["navigation", "toc"], "tutorial.md": ["navigation"], "concepts.md": ["navigation"], "faq.md": ["navigation"]}
+
 log = logging.getLogger("mkdocs.hooks")
 
 
@@ -49,6 +52,7 @@ def outside_code(pattern, replace, text):
 
 def on_page_markdown(markdown, page, config, files):
     folder = (DOCS / page.file.src_path).parent
+    page.meta.setdefault("hide", ALONE.get(page.file.src_uri, []))
 
     def include(match):
         path = resolve(folder, match.group(1))

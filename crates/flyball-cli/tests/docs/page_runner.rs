@@ -234,6 +234,12 @@ fn every_command_block_runs_as_written_and_prints_what_the_page_shows() {
 }
 
 #[test]
+fn the_readme_fits_on_three_screens() {
+    let lines = Page::read("README.md").text.lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines, 150 are allowed: move details to docs");
+}
+
+#[test]
 fn the_tutorial_runs_almost_completely() {
     let page = Page::read("docs/tutorial.md");
     let skipped = blocks(&page.text).into_iter().filter(|block| block.directive("not run").is_some()).count();

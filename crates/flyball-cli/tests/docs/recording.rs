@@ -9,7 +9,7 @@ use crate::terminal_svg::{Step, render};
 const PAGE: &str = "docs/tutorial.md";
 const PICTURE: &str = "docs/images/stopped-loop.svg";
 /// Columns and rows of the terminal. Rows are many, because everything that is printed is shown.
-const SIZE: (u16, u16) = (100, 200);
+const SIZE: (u16, u16) = (88, 200);
 
 #[test]
 fn the_recording_shows_what_the_tutorial_prints() {
