@@ -56,8 +56,8 @@ fn mkdocs() -> Result<PathBuf, String> {
     tools::need("python3", "python3")?;
     let venv = target().join("mkdocs");
     let program = venv.join("bin/mkdocs");
-    let pins =
-        std::fs::read_to_string(root().join(REQUIREMENTS)).map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
+    let pins = std::fs::read_to_string(root().join(REQUIREMENTS))
+        .map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
     let stamp = venv.join("requirements.txt");
     if program.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         return Ok(program);
@@ -67,7 +67,8 @@ fn mkdocs() -> Result<PathBuf, String> {
     run_command(create)
         .and_then(succeeded)
         .map_err(|_| "Python cannot create a virtual environment; install python3-venv".to_owned())?;
-    let pip = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement", REQUIREMENTS];
+    let pip =
+        ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement", REQUIREMENTS];
     run_command(command(venv.join("bin/pip"), &pip))
         .and_then(succeeded)
         .map_err(|_| "pip could not install MkDocs; is there a network?".to_owned())?;

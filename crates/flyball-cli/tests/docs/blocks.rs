@@ -82,7 +82,8 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn read(name: &str) -> Self {
-        let text = std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text =
+            std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         Page { name: name.to_owned(), text }
     }
 }
@@ -112,7 +113,8 @@ fn markdown_below(folder: &Path, names: &mut Vec<String>) {
 
 #[test]
 fn blocks_are_read_with_their_directives() {
-    let page = "a\n\n<!-- exit: 3 -->\n```sh\nx\ny\n```\n\n<!-- output -->\n```text\nz\n```\n```json\n{}\n```\n";
+    let page =
+        "a\n\n<!-- exit: 3 -->\n```sh\nx\ny\n```\n\n<!-- output -->\n```text\nz\n```\n```json\n{}\n```\n";
     let found = blocks(page);
     let languages: Vec<&str> = found.iter().map(|block| block.language.as_str()).collect();
     assert_eq!(languages, ["sh", "text", "json"]);

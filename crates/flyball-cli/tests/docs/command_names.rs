@@ -58,7 +58,8 @@ fn calls(shell: &str) -> Vec<Vec<String>> {
     for line in text.lines() {
         for command in split_commands(line) {
             let words = words(&command);
-            let program = words.iter().position(|word| !word.contains('=') && word != "time" && word != "exec");
+            let program =
+                words.iter().position(|word| !word.contains('=') && word != "time" && word != "exec");
             let words = &words[program.unwrap_or(words.len())..];
             let arguments = match words {
                 [program, rest @ ..] if program == "flyball" => rest,
@@ -125,7 +126,11 @@ fn problem(tree: &CommandHelp, call: &[String]) -> Option<String> {
             }
         } else if let Some(command) = here.subcommands.get(word) {
             path.push(command);
-        } else if path.len() == 1 && word != "help" && !word.starts_with('-') && word.chars().all(is_command_char) {
+        } else if path.len() == 1
+            && word != "help"
+            && !word.starts_with('-')
+            && word.chars().all(is_command_char)
+        {
             return Some(format!("`{word}` is not a command"));
         }
     }
@@ -145,13 +150,15 @@ fn shell_texts(page: &Page) -> Vec<(usize, String)> {
         match block.language.as_str() {
             "sh" | "bash" => found.push((block.line, block.text.clone())),
             "console" => {
-                let typed: Vec<&str> = block.text.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+                let typed: Vec<&str> =
+                    block.text.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
                 found.push((block.line, typed.join("\n")));
             }
             _ => {}
         }
         // Blanked, so that line numbers stay and no backtick of a block pairs with one of the text.
-        let blank: String = rest[block.span.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
+        let blank: String =
+            rest[block.span.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
         let blank = blank + &" ".repeat(block.span.len());
         rest.replace_range(block.span.clone(), &blank[..block.span.len()]);
     }
@@ -198,7 +205,9 @@ fn commands_are_found_in_shell_text() {
 fn wrong_commands_and_flags_are_reported() {
     let tree = CommandHelp::tree(&folder("docs-wrong-commands"));
     let check = |line: &str| problem(&tree, &calls(line)[0]);
-    for right in ["flyball list --blocked", "flyball hook --preset strict claude-code install", "flyball mcp -- x --y"] {
+    for right in
+        ["flyball list --blocked", "flyball hook --preset strict claude-code install", "flyball mcp -- x --y"]
+    {
         assert_eq!(check(right), None, "{right}");
     }
     assert_eq!(check("flyball lst").as_deref(), Some("`lst` is not a command"));

@@ -90,7 +90,8 @@ impl PageFolder {
 
     /// What a page shows of an output.
     pub(crate) fn shown(&self, output: &str) -> String {
-        let output = output.replace("\r\n", "\n").replace(&self.projects().display().to_string(), SHOWN_FOLDER);
+        let output =
+            output.replace("\r\n", "\n").replace(&self.projects().display().to_string(), SHOWN_FOLDER);
         output.replace(&format!(":{}", self.port), &format!(":{PORT}"))
     }
 }
@@ -104,10 +105,12 @@ impl Drop for PageFolder {
 /// Where rustup and cargo keep their files: workflows run `cargo test` with another HOME.
 fn rust_toolchain() -> impl Iterator<Item = (&'static str, PathBuf)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let folders = [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")].into_iter().map(move |(name, usual)| {
-        (name, std::env::var_os(name).map_or_else(|| home.join(usual), PathBuf::from))
-    });
-    let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN").map(|name| ("RUSTUP_TOOLCHAIN", PathBuf::from(name)));
+    let folders =
+        [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")].into_iter().map(move |(name, usual)| {
+            (name, std::env::var_os(name).map_or_else(|| home.join(usual), PathBuf::from))
+        });
+    let toolchain =
+        std::env::var_os("RUSTUP_TOOLCHAIN").map(|name| ("RUSTUP_TOOLCHAIN", PathBuf::from(name)));
     folders.filter(|(_, folder)| folder.is_dir()).chain(toolchain)
 }
 
@@ -135,7 +138,10 @@ pub(crate) fn block_runs(output: &str, count: usize) -> Vec<BlockRun> {
         .map(|number| {
             let begin = format!("\n{MARKER}begin-{number}\n");
             let end = format!("\n{MARKER}end-{number} ");
-            let rest = output.split_once(&begin).unwrap_or_else(|| panic!("block {number} did not run:\n{output}")).1;
+            let rest = output
+                .split_once(&begin)
+                .unwrap_or_else(|| panic!("block {number} did not run:\n{output}"))
+                .1;
             let (text, rest) =
                 rest.split_once(&end).unwrap_or_else(|| panic!("block {number} did not end:\n{output}"));
             let code = rest.lines().next().unwrap().parse().unwrap();

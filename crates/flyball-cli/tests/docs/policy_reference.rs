@@ -33,7 +33,10 @@ impl Schema {
     }
 
     fn description<'a>(&'a self, node: &'a Value) -> &'a str {
-        node["description"].as_str().or_else(|| self.resolved(node)["description"].as_str()).unwrap_or_default()
+        node["description"]
+            .as_str()
+            .or_else(|| self.resolved(node)["description"].as_str())
+            .unwrap_or_default()
     }
 
     /// The words that a value may be.
@@ -60,7 +63,11 @@ impl Schema {
                 if !words.is_empty() && !has_mode {
                     write!(text, " One of {}.", words.join(", ")).unwrap();
                 }
-                let of_one = path.contains(".NAME.") && !self.0.pointer(&format!("/$defs/GuardsFile/properties/{key}")).is_none_or(Value::is_null);
+                let of_one = path.contains(".NAME.")
+                    && !self
+                        .0
+                        .pointer(&format!("/$defs/GuardsFile/properties/{key}"))
+                        .is_none_or(Value::is_null);
                 if of_one {
                     write!(text, " Keys: as `guards.{key}`.").unwrap();
                 }
@@ -74,7 +81,8 @@ impl Schema {
 }
 
 fn tables() -> String {
-    let schema = Schema(serde_json::from_str(&std::fs::read_to_string(root().join(SCHEMA)).unwrap()).unwrap());
+    let schema =
+        Schema(serde_json::from_str(&std::fs::read_to_string(root().join(SCHEMA)).unwrap()).unwrap());
     let mut text = String::new();
     for (key, node) in schema.0["properties"].as_object().unwrap() {
         write!(text, "\n### `{key}`\n\n{}", schema.description(node)).unwrap();

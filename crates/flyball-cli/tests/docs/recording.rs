@@ -9,7 +9,7 @@ use crate::terminal_svg::{Step, render};
 const PAGE: &str = "docs/tutorial.md";
 const PICTURE: &str = "docs/images/stopped-loop.svg";
 /// Columns and rows of the terminal. Rows are many, because everything that is printed is shown.
-const SIZE: (u16, u16) = (88, 200);
+const SIZE: (u16, u16) = (96, 200);
 
 #[test]
 fn the_recording_shows_what_the_tutorial_prints() {
@@ -32,12 +32,16 @@ fn the_recording_shows_what_the_tutorial_prints() {
         std::fs::write(&path, &picture).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == picture, "{PICTURE} is stale: FLYBALL_BLESS=1 cargo test -p flyball-cli --test docs");
+    assert!(
+        committed == picture,
+        "{PICTURE} is stale: FLYBALL_BLESS=1 cargo test -p flyball-cli --test docs"
+    );
 }
 
 /// The first lines of an output, if the directive limits them (`record: 12 lines`).
 fn beginning(output: &str, limit: Option<&str>) -> String {
-    let limit = limit.and_then(|text| text.strip_suffix(" lines")).map(|number| number.parse::<usize>().unwrap());
+    let limit =
+        limit.and_then(|text| text.strip_suffix(" lines")).map(|number| number.parse::<usize>().unwrap());
     let lines: Vec<&str> = output.lines().take(limit.unwrap_or(usize::MAX)).collect();
     lines.join("\n")
 }

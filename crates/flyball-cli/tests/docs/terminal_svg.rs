@@ -33,7 +33,10 @@ pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String 
             rows.push((time, String::new()));
         }
         for line in step.command.lines() {
-            rows.push((time, format!("<tspan class=\"p\">$</tspan> <tspan class=\"c\">{}</tspan>", escape(line))));
+            rows.push((
+                time,
+                format!("<tspan class=\"p\">$</tspan> <tspan class=\"c\">{}</tspan>", escape(line)),
+            ));
         }
         time += COMMAND_PAUSE;
         for line in step.output.trim_end().lines() {
@@ -50,10 +53,12 @@ pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String 
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\" aria-label=\"{title}\">\n<style>{STYLE}</style>\n\
-         <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#161b22\"/>\n\
+         <rect x=\".5\" y=\".5\" width=\"{}\" height=\"{}\" rx=\"10\" fill=\"#0d1117\" stroke=\"#3d4653\"/>\n\
          <circle cx=\"22\" cy=\"18\" r=\"6\" fill=\"#ff5f57\"/><circle cx=\"42\" cy=\"18\" r=\"6\" fill=\"#febc2e\"/>\
          <circle cx=\"62\" cy=\"18\" r=\"6\" fill=\"#28c840\"/>\n\
          <text class=\"t\" x=\"{}\" y=\"22\" text-anchor=\"middle\">{title}</text>\n",
+        width - 1,
+        height - 1,
         width / 2
     );
     for (number, (time, row)) in rows.iter().enumerate().filter(|(_, (_, row))| !row.is_empty()) {
@@ -127,7 +132,9 @@ fn colors_and_special_characters_are_drawn() {
     let texts: Vec<String> = drawn
         .descendants()
         .filter(|node| node.has_tag_name("text"))
-        .map(|node| node.descendants().filter(roxmltree::Node::is_text).filter_map(|node| node.text()).collect())
+        .map(|node| {
+            node.descendants().filter(roxmltree::Node::is_text).filter_map(|node| node.text()).collect()
+        })
         .collect();
     assert_eq!(texts, ["A title", "$ run <x>", "stopped & done", "abcdef"]);
     assert!(svg.contains("<tspan class=\"bold red\">stopped</tspan>"), "{svg}");
