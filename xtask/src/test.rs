@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say, target};
-use crate::{browser, fuzz, outside, postgres, standalone, tools, torture, typescript, upgrade};
+use crate::{browser, docs, fuzz, outside, postgres, standalone, tools, torture, typescript, upgrade};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -85,6 +85,10 @@ fn all(long: bool) -> Tally {
             }
             Err(why) => tally.skip(format!("two versions on one store: {why}")),
         }
+    }
+    match docs::check() {
+        Ok(done) => tally.step("documentation site", done),
+        Err(why) => tally.skip(format!("documentation site: {why}")),
     }
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),
