@@ -62,11 +62,7 @@ fn mkdocs() -> Result<PathBuf, String> {
     if program.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         return Ok(program);
     }
-    let mut create = command("python3", &["-m", "venv", "--clear"]);
-    create.arg(&venv);
-    run_command(create)
-        .and_then(succeeded)
-        .map_err(|_| "Python cannot create a virtual environment; install python3-venv".to_owned())?;
+    create_venv(&venv)?;
     let pip =
         ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement", REQUIREMENTS];
     run_command(command(venv.join("bin/pip"), &pip))
@@ -74,6 +70,22 @@ fn mkdocs() -> Result<PathBuf, String> {
         .map_err(|_| "pip could not install MkDocs; is there a network?".to_owned())?;
     std::fs::write(&stamp, pins).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(program)
+}
+
+/// Creates a virtual environment. Debian keeps the module for it in a separate package.
+fn create_venv(venv: &Path) -> Result<(), String> {
+    let create = || {
+        let mut python = command("python3", &["-m", "venv", "--clear"]);
+        python.arg(venv);
+        run_command(python).and_then(succeeded)
+    };
+    if create().is_ok() {
+        return Ok(());
+    }
+    if tools::is_root() {
+        tools::install("python3-venv")?;
+    }
+    create().map_err(|_| "Python cannot create a virtual environment; install python3-venv".to_owned())
 }
 
 /// Relative links and images of a page whose target file does not exist.

@@ -5,11 +5,13 @@
 
 use crate::blocks::{Block, Page, blocks};
 use crate::kit::root;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// Pages whose every `sh` block runs, or says why not.
 const PAGES: [&str; 14] = [
@@ -164,13 +166,15 @@ fn run_page(page: &Page, folder: &PageFolder) -> Vec<BlockRun> {
     let mut shell = folder.shell(&blocks);
     shell.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
     let mut child = shell.spawn().expect("bash starts");
-    let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > DEADLINE {
-            let _ = child.kill();
-            panic!("{} takes too long:\n{}", page.name, std::fs::read_to_string(&log).unwrap_or_default());
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let pid = Pid::from_child(&child);
+    let (ended, wait) = channel();
+    std::thread::spawn(move || {
+        child.wait().unwrap();
+        let _ = ended.send(());
+    });
+    if wait.recv_timeout(DEADLINE).is_err() {
+        let _ = kill_process(pid, Signal::KILL);
+        panic!("{} takes too long:\n{}", page.name, std::fs::read_to_string(&log).unwrap_or_default());
     }
     block_runs(&folder.shown(&std::fs::read_to_string(&log).unwrap()), blocks.len())
 }

@@ -9,13 +9,14 @@ pub(crate) struct Step<'a> {
     pub(crate) output: &'a str,
 }
 
-const CHAR_WIDTH: f64 = 8.4;
+/// Tenths of a pixel.
+const CHAR_WIDTH: usize = 84;
 const LINE_HEIGHT: usize = 20;
 const MARGIN: usize = 18;
 const TITLE_BAR: usize = 34;
-/// Seconds before a command appears, and before each line of its output.
-const COMMAND_PAUSE: f64 = 0.9;
-const LINE_PAUSE: f64 = 0.22;
+/// Milliseconds before a command appears, and before each line of its output.
+const COMMAND_PAUSE: u32 = 900;
+const LINE_PAUSE: u32 = 220;
 
 const STYLE: &str = "\
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#d7dde5;white-space:pre}\
@@ -26,8 +27,8 @@ g.l{animation:show .01s linear both}@keyframes show{from{opacity:0}to{opacity:1}
 
 /// A picture of the steps in a terminal of so many columns. Longer lines are wrapped.
 pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String {
-    let mut rows: Vec<(f64, String)> = Vec::new();
-    let mut time = 0.3;
+    let mut rows: Vec<(u32, String)> = Vec::new();
+    let mut time = 300;
     for (number, step) in steps.iter().enumerate() {
         if number > 0 {
             rows.push((time, String::new()));
@@ -47,7 +48,7 @@ pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String 
         }
         time += COMMAND_PAUSE;
     }
-    let width = (columns as f64 * CHAR_WIDTH) as usize + 2 * MARGIN;
+    let width = columns * CHAR_WIDTH / 10 + 2 * MARGIN;
     let height = TITLE_BAR + rows.len() * LINE_HEIGHT + MARGIN;
     let title = escape(title);
     let mut svg = format!(
@@ -65,7 +66,7 @@ pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String 
         let y = TITLE_BAR + (number + 1) * LINE_HEIGHT;
         writeln!(
             svg,
-            "<g class=\"l\" style=\"animation-delay:{time:.2}s\"><text x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\">{row}</text></g>"
+            "<g class=\"l\" style=\"animation-delay:{time}ms\"><text x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\">{row}</text></g>"
         )
         .unwrap();
     }
