@@ -167,6 +167,9 @@ fn nodes_json(plan: &Plan) -> Value {
 fn print_nodes(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     let title = plan.goal.as_ref().map_or_else(|| plan.name.clone(), |goal| format!("{}: {goal}", plan.name));
     writeln!(out, "{}, begins at {}", line(&title, 200), plan.start)?;
+    if let Some(description) = &plan.description {
+        writeln!(out, "  {}", line(description, 400))?;
+    }
     let names = in_order(plan).map(|node| node.name.chars().count());
     let width = names.max().unwrap_or(0);
     for node in in_order(plan) {

@@ -49,6 +49,11 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
                 .transpose()?
         }
     };
+    if tcp.is_none() && socket.is_none() {
+        let what = "there is nothing to listen at: no address, and no place for a socket";
+        let advice = "leave out --no-tcp, or name a socket with --socket PATH";
+        return Err(Failure::new("serve_nowhere", "", what, advice));
+    }
     let listen = Listen { tcp, socket, tls };
     let here = listen.tcp.as_ref().map(|tcp| tcp.local_addr()).transpose()?;
     let scheme = if listen.tls.is_some() { "https" } else { "http" };

@@ -175,11 +175,11 @@ fn the_retention_says_what_is_pruned() {
 /// Who gets a halt: a file that a command writes, posts, letters, and what the outbox says.
 fn delivered(name: &str, delivery: Value) -> String {
     let (hook, posts) = http(&[]);
-    let (broken, _refused) = http(&[500; 100]);
+    let (refusing, _refused) = http(&[500; 100]);
     let (relay, letters) = smtp();
     let (other, others) = smtp();
     let text = delivery.to_string();
-    let places = [("$hook", &hook), ("$broken", &broken), ("$relay", &relay), ("$other", &other)];
+    let places = [("$hook", &hook), ("$refusing", &refusing), ("$relay", &relay), ("$other", &other)];
     let text = places.iter().fold(text, |text, (name, place)| text.replace(name, place));
     let list: Vec<Value> = serde_json::from_str(&text).unwrap();
     let project = Project::new(name, &json!({"journal": {"deliver": list}}));
@@ -220,7 +220,7 @@ fn keys_of_a_delivery_change_who_gets_what() {
         json!([delivery])
     };
     let failing = |more: Value| {
-        let mut delivery = json!({"effects": ["loop.halted"], "webhook": "$broken/in"});
+        let mut delivery = json!({"effects": ["loop.halted"], "webhook": "$refusing/in"});
         delivery.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!([delivery])
     };

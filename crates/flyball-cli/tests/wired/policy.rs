@@ -128,7 +128,7 @@ impl Proof {
 }
 
 /// Puts a value at a path. `rules[]` is the first element of a list, and a guard that is one word becomes its mode.
-fn put(tree: &mut Value, path: &[&str], value: &Value) {
+pub(crate) fn put(tree: &mut Value, path: &[&str], value: &Value) {
     let mut at = tree;
     for (index, part) in path.iter().enumerate() {
         let (part, is_list) = part.strip_suffix("[]").map_or((*part, false), |part| (part, true));
@@ -161,6 +161,50 @@ fn pair_of(key: &str, proofs: &BTreeMap<String, Proof>) -> Option<Pair> {
     let common = format!("guards.{rest}");
     let proof = proofs.get(&common).or_else(|| proofs.get(&format!("{common}.mode")));
     proof.filter(|_| SCOPES.contains(&scope)).map(|proof| proof.scoped(key, rest))
+}
+
+/// A policy key as an environment variable.
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) events: Vec<Value>,
+    pub(crate) difference: Difference,
+}
+
+impl Variable {
+    /// The answers as the proofs of policy keys see them; what is no answer stays as it is.
+    pub(crate) fn outlined(&self, out: &str) -> String {
+        let answers = out.lines().filter(|line| line.starts_with('{')).enumerate();
+        let lines = answers.map(|(number, line)| {
+            let answer: Value = serde_json::from_str(line).unwrap_or_default();
+            format!("{number}: {} {line}\n", shown(&answer))
+        });
+        lines.collect::<String>()
+    }
+}
+
+/// The keys that a variable can set, by their proofs: `FLYBALL_BUDGETS__SESSION__TURNS` is `budgets.session.turns`. A part of
+/// a name in capitals cannot be written this way, nor can an element of a list.
+pub(crate) fn variables(keys: &BTreeSet<String>) -> Vec<Variable> {
+    /// Keys without a dot that a variable may set; other names belong to the program.
+    const SINGLE: [&str; 5] = ["preset", "on_stall", "escalate", "notify", "rules_version"];
+    let proofs = proofs();
+    let can = |key: &&String| {
+        let plain = !key.contains(['*', '[']) && !key.contains(|c: char| c.is_ascii_uppercase());
+        plain && (key.contains('.') || SINGLE.contains(&key.as_str()))
+    };
+    let variable = |key: &String| {
+        let mode = format!("{key}.mode");
+        let proof = proofs.get(key).or_else(|| proofs.get(&mode))?;
+        let value = match &proof.value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let name = format!("FLYBALL_{}", key.to_ascii_uppercase().replace('.', "__"));
+        let events = proof.events("s1", &proof.base, None);
+        Some(Variable { name, value, events, difference: proof.difference() })
+    };
+    keys.iter().filter(can).filter_map(variable).collect()
 }
 
 /// Decides all events in one process. Gives the answers to each list as a text: number, outline, decision.

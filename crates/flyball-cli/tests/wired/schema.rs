@@ -11,6 +11,15 @@ pub(crate) fn policy_keys() -> BTreeSet<String> {
     keys
 }
 
+/// The keys of a workflow file. Its `policy` counts as one: the keys in it are those of a policy file.
+pub(crate) fn workflow_keys() -> BTreeSet<String> {
+    let mut schema: Value = serde_json::from_str(&flyball_run::workflow::json_schema()).unwrap();
+    schema["properties"]["policy"] = Value::Bool(true);
+    let mut keys = BTreeSet::new();
+    properties(&schema, "", &schema["$defs"], &mut keys);
+    keys
+}
+
 /// The alternatives of a schema, with references followed.
 fn alternatives<'a>(schema: &'a Value, defs: &'a Value, found: &mut Vec<&'a Value>) {
     if let Some(name) = schema["$ref"].as_str() {
