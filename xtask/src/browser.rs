@@ -19,18 +19,10 @@ struct Driver {
 impl Driver {
     /// Finds them, or installs them where we may.
     fn ready() -> Result<Self, String> {
-        tools::need("node", "nodejs")?;
-        tools::need("npm", "npm")?;
         tools::need("chromium", "chromium")?;
         let chromium = tools::find("chromium").ok_or("`chromium` is missing")?;
         let modules = target().join("browser");
-        if MODULES.iter().any(|module| !is_there(&modules, module)) {
-            std::fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
-            let mut npm =
-                command("npm", &["install", "--no-package-lock", "--no-save", "--no-audit", "--no-fund"]);
-            npm.args(MODULES).current_dir(&modules);
-            run(npm).and_then(succeeded)?;
-        }
+        tools::need_modules(&modules, &MODULES)?;
         Ok(Driver { chromium, modules })
     }
 
@@ -42,13 +34,6 @@ impl Driver {
         node.arg("--modules").arg(&self.modules).args(more);
         run(node).and_then(succeeded)
     }
-}
-
-/// Whether a module is installed in this version.
-fn is_there(modules: &Path, module: &str) -> bool {
-    let Some((name, version)) = module.split_once('@') else { return false };
-    let own = std::fs::read_to_string(modules.join("node_modules").join(name).join("package.json"));
-    own.is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
 }
 
 /// Checks the pages, if there is a browser to be had. `Err` is why there is none.

@@ -9,6 +9,7 @@ mod bench_run;
 mod bench_serve;
 mod bless;
 mod browser;
+mod docs;
 mod fuzz;
 mod outside;
 mod postgres;
@@ -17,6 +18,7 @@ mod standalone;
 mod test;
 mod tools;
 mod torture;
+mod typescript;
 mod upgrade;
 
 use run::say;
@@ -44,6 +46,8 @@ usage: cargo xtask TASK
   torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
                     crashes, power losses, faults, frozen workers and damaged files; every suite has a control that
                     must go red; --long: 200 kill -9 cycles on each engine, a minute of 64 workers, and so on
+  docs              builds the documentation site into target/site with MkDocs (installed by pip), checks its links, and
+                    runs its command blocks
   screenshots       pictures of the dashboard's pages in docs/images, taken with Chromium
   bless             writes the recorded decisions and the schemas in docs anew; read the diff before you commit
   help              this text";
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         "torture" => torture::run(rest),
         "static" => standalone::run(rest),
         "bless" => bless::run(rest),
+        "docs" => docs::run(rest),
         "screenshots" => browser::pictures(rest),
         "help" | "--help" | "-h" => {
             say(HELP);

@@ -4,7 +4,7 @@
 //! fails without a failed test (it did not compile, say) counts as one failure. All steps run, whatever failed.
 
 use crate::run::{Done, cargo, run as run_command, say, target};
-use crate::{browser, fuzz, outside, postgres, standalone, tools, torture, upgrade};
+use crate::{browser, docs, fuzz, outside, postgres, standalone, tools, torture, typescript, upgrade};
 
 /// How often each fuzz target runs here: enough to see that it works and that nothing obvious breaks.
 const SMOKE_RUNS: u64 = 20_000;
@@ -86,6 +86,10 @@ fn all(long: bool) -> Tally {
             Err(why) => tally.skip(format!("two versions on one store: {why}")),
         }
     }
+    match docs::check() {
+        Ok(done) => tally.step("documentation site", done),
+        Err(why) => tally.skip(format!("documentation site: {why}")),
+    }
     match tools::need("g++", "g++") {
         Ok(()) => fuzz::smoke(SMOKE_RUNS, &mut tally),
         Err(why) => tally.skip(format!("fuzz smoke: {why}")),
@@ -157,6 +161,13 @@ fn tests(tally: &mut Tally) {
             workspace.env("FLYBALL_TEST_POSTGRES", server.url());
         }
         Err(why) => tally.skip(format!("tests against PostgreSQL: {why}")),
+    }
+    // With it no story is skipped: every language is there.
+    match typescript::ready() {
+        Ok(modules) => {
+            workspace.env("FLYBALL_TEST_TYPESCRIPT", modules);
+        }
+        Err(why) => tally.skip(format!("stories in other languages: {why}")),
     }
     tally.tests("tests", run_command(workspace));
     tally.tests(

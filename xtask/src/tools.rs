@@ -1,7 +1,7 @@
 //! Programs that cargo does not bring: looks for them, and installs them where we may.
 
 use crate::run::{command, run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where a program is, if it is there.
@@ -45,6 +45,29 @@ pub(crate) fn install(package: &str) -> Result<(), String> {
         install()?;
     }
     Ok(())
+}
+
+/// Makes sure that modules of npm (`name@version`) are in a folder.
+///
+/// # Errors
+/// If npm is missing or cannot install them.
+pub(crate) fn need_modules(folder: &Path, modules: &[&str]) -> Result<(), String> {
+    need("node", "nodejs")?;
+    need("npm", "npm")?;
+    if modules.iter().all(|module| has_module(folder, module)) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut npm = command("npm", &["install", "--no-package-lock", "--no-save", "--no-audit", "--no-fund"]);
+    npm.args(modules).current_dir(folder);
+    run(npm).and_then(crate::outside::succeeded)
+}
+
+/// Whether a module is installed in this version.
+fn has_module(folder: &Path, module: &str) -> bool {
+    let Some((name, version)) = module.rsplit_once('@') else { return false };
+    let own = std::fs::read_to_string(folder.join("node_modules").join(name).join("package.json"));
+    own.is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
 }
 
 /// Makes sure that a part of the Rust toolchain is there.

@@ -174,10 +174,18 @@ pub fn without_doubles(findings: &mut Vec<Finding>) {
 const MOST_DETAILS: usize = 50;
 
 /// The failures of a check, one line each with their places, as `details` of an event lists them.
+///
+/// Failed tests are sorted: a parallel runner reports them in another order each time, and the same failures must give the
+/// same output, or a stall goes unnoticed. Everything else keeps its order, because the first error of a compiler is the
+/// one to fix.
 #[must_use]
 pub fn details<'a>(failures: impl Iterator<Item = &'a Finding>) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
-    let mut details: Vec<String> = failures.map(Finding::to_string).collect();
+    let mut failures: Vec<&Finding> = failures.collect();
+    if failures.iter().all(|found| found.kind == FindingKind::Test) {
+        failures.sort_by_cached_key(|found| found.to_string());
+    }
+    let mut details: Vec<String> = failures.into_iter().map(Finding::to_string).collect();
     details.retain(|detail| seen.insert(detail.clone()));
     let more = details.len().saturating_sub(MOST_DETAILS);
     details.truncate(MOST_DETAILS);

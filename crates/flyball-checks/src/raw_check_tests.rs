@@ -124,8 +124,8 @@ fn failures_name_their_places() {
         raw("tsc", tsc)["details"],
         json!(["src/a.ts:2: Type 'string' is not assignable to type 'number'. [TS2322]"])
     );
-    let ruff = "/home/me/p/a.py:1:8: F401 `os` imported but unused\n";
-    assert_eq!(raw("ruff", ruff)["details"], json!(["/home/me/p/a.py:1: `os` imported but unused [F401]"]));
+    let ruff = "/repo/a.py:1:8: F401 `os` imported but unused\n";
+    assert_eq!(raw("ruff", ruff)["details"], json!(["/repo/a.py:1: `os` imported but unused [F401]"]));
 }
 
 #[test]

@@ -48,6 +48,8 @@ enum Command {
     LiftStop,
     /// Says something to the agent.
     Send,
+    /// Approves the plan that waits.
+    Approve,
     /// Stops the session for good.
     Stop,
     /// Shows the evidence.
@@ -71,6 +73,7 @@ impl Command {
             Command::Grant => format!("flyball release {name}{of_guard} --n 3 --why \"…\""),
             Command::LiftStop => format!("flyball release {name} --guard human --why \"…\""),
             Command::Send => format!("flyball send {name} \"…\""),
+            Command::Approve => format!("flyball approve {name}"),
             Command::Stop => format!("flyball stop {name} --why \"…\""),
             Command::Explain => format!("flyball explain {name}"),
             Command::Graph => format!("flyball graph {name}"),
@@ -136,6 +139,9 @@ fn known(name: &str) -> Option<(&'static str, Command)> {
         }
         "see_the_policy" => {
             ("look at the rule and where it is written", Command::Plain("flyball config --origin"))
+        }
+        "ask_for_approval" => {
+            ("look at exactly what the call would do, then approve it or deny it", Command::Approve)
         }
         "respect_the_refusal" => ("leave it: a person said no", Command::Stop),
         "ask_the_person_why" | "ask_again" => ("ask again in other words", Command::Send),

@@ -1,5 +1,5 @@
-# Books a flight: one line in bookings.csv, and a code that says which. Arguments: origin, destination, day, seats.
-# A booking that was cut off is asked for again under the same key (FLYBALL_CALL): it is the same booking, made once.
+# Books a flight: appends a line to bookings.csv and prints its code. Arguments: origin, destination, day, seats.
+# An interrupted booking is repeated with the same key (FLYBALL_CALL), and is made once.
 set -eu
 key=${FLYBALL_CALL:-none}
 touch bookings.csv codes.log

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is missing in GUIDE.md: a section for each of these, with words under it.
+# Lists the sections that are missing or empty in GUIDE.md.
 [ -z "$STEPS" ] || echo "node $FLYBALL_SESSION $FLYBALL_NODE $FLYBALL_TURN" >> "$STEPS"
 missing=''
 for section in Install Use Uninstall; do

@@ -1,6 +1,6 @@
-"""A small store of tasks: list, delete, and name what a plan would delete. Run in the folder of tasks.json.
+"""A small store of tasks: list, delete, and name the tasks of a plan. Run it in the folder of tasks.json.
 
-What was begun under a key (FLYBALL_CALL) may be asked for again under the same key: it is done once.
+A deletion may be repeated with the same key (FLYBALL_CALL): it is done once.
 """
 
 import json
@@ -8,7 +8,7 @@ import os
 import sys
 
 FILE = "tasks.json"
-# The keys under which deletions were begun.
+# The keys of started deletions.
 BEGUN = "begun.log"
 
 
@@ -18,7 +18,7 @@ def load():
 
 
 def save(tasks):
-    # Written beside it and renamed: a store that was cut off half-way is never read.
+    # Written to a temporary file and renamed, so that a partial file is never read.
     with open(FILE + ".new", "w", encoding="utf-8") as file:
         json.dump(tasks, file, ensure_ascii=False, indent=2)
     os.replace(FILE + ".new", FILE)
@@ -51,7 +51,7 @@ def delete_task(uid):
 
 
 def name_tasks(plan):
-    """The ids that a plan would delete. A plan that names a task that is gone is no plan any more."""
+    """The ids that a plan would delete. A plan that names a missing task is invalid."""
     known = {task["uid"] for task in load()}
     uids = [step["args"]["uid"] for step in json.loads(plan)]
     gone = [uid for uid in uids if uid not in known]

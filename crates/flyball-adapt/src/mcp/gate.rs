@@ -102,8 +102,8 @@ impl Shared {
 
 /// Stands between a client and a server: one connection, on which ids are not used twice at once.
 pub(super) struct Gate {
-    shared: Arc<Shared>,
-    session: String,
+    pub(super) shared: Arc<Shared>,
+    pub(super) session: String,
     state: Mutex<State>,
 }
 
@@ -309,43 +309,6 @@ impl Gate {
         }
     }
 
-    /// The answer to a call that the guards refuse.
-    fn refused(&self, id: &str, decision: &Decision) -> Act {
-        let why = decision.trips.first().map(|trip| trip.message.clone()).unwrap_or_default();
-        let text = decision.feedback.clone().unwrap_or(why);
-        let stop = decision.trips.iter().any(|trip| trip.guard == "human");
-        let text = match decision.decision {
-            Verdict::Halt => format!(
-                "[flyball] {text} The session is halted; a person can let it go on with: {}",
-                self.release_command(stop)
-            ),
-            _ => format!("[flyball] {text}"),
-        };
-        Act::ToClient(refusal(id, &text))
-    }
-
-    /// The answer to a call of a session that waits for a release. The governor has judged the call by itself; that it
-    /// does not run all the same is recorded as a refusal, so that its end is not waited for.
-    fn held(&self, id: &str, call: &str) -> Act {
-        let event =
-            json!({"type": "tool.denied", "id": format!("mcp-{call}-held"), "call": call, "by": "guard"});
-        if let Err(trouble) = self.submit(event) {
-            self.complain(&trouble);
-        }
-        let text = format!(
-            "[flyball] The session waits until a person releases it. Stop here. A person can release it with: {}",
-            self.release_command(false)
-        );
-        Act::ToClient(refusal(id, &text))
-    }
-
-    /// The command that lets the session continue.
-    fn release_command(&self, lifts_stop: bool) -> String {
-        let stop = if lifts_stop { " --guard human" } else { "" };
-        let store = &self.shared.setting.store_flag;
-        format!("flyball release {}{stop} --why 'REASON'{store}", quoted(&self.session))
-    }
-
     /// Whether a call may run although nothing could be decided. The server chooses the names and hints of its tools, so
     /// only the policy can declare one of them read-only. Without a decision there is no approval either.
     fn passes_undecided(&self, tool: &str) -> bool {
@@ -487,7 +450,7 @@ impl Gate {
     }
 
     /// Records an event.
-    fn submit(&self, mut event: Value) -> Result<Decision, Trouble> {
+    pub(super) fn submit(&self, mut event: Value) -> Result<Decision, Trouble> {
         event["session"] = Value::from(self.session.as_str());
         let event = self.shared.setting.door.read(&event.to_string(), (self.shared.setting.clock)())?;
         let decision = self.shared.setting.recorder.submit(event).map_err(|refusal| match refusal {

@@ -11,6 +11,7 @@
 mod bridge;
 mod events;
 mod gate;
+mod gate_refusals;
 mod http;
 mod message;
 mod outputs;

@@ -94,19 +94,10 @@ impl Proxy {
         mut parts: http::request::Parts,
         body: Incoming,
     ) -> Response<Out> {
-        if !parts.headers.get_all(CONTENT_ENCODING).iter().all(|value| value == "identity") {
-            let trouble = unreadable("the request is compressed");
-            return self.failed(Some(dialect), StatusCode::UNSUPPORTED_MEDIA_TYPE, &trouble);
-        }
-        let Ok(body) = Limited::new(body, MOST_BYTES).collect().await else {
-            let trouble = Trouble {
-                code: UNREADABLE.to_owned(),
-                what: format!("the request broke off, or is longer than {MOST_BYTES} bytes"),
-                advice: "send it again; shorten the conversation if it is that long".to_owned(),
-            };
-            return self.failed(Some(dialect), StatusCode::PAYLOAD_TOO_LARGE, &trouble);
+        let body = match read_body(&parts, body).await {
+            Ok(body) => body,
+            Err((status, trouble)) => return self.failed(Some(dialect), status, &trouble),
         };
-        let body = without_byte_order_mark(body.to_bytes());
         let (looked, asked) = self.look(dialect, &parts, &body).await;
         for_provider(&mut parts.headers);
         let (mut told, mut ticket, mut sent) = (Vec::new(), None, None);
@@ -150,7 +141,7 @@ impl Proxy {
             Err(trouble) => return self.failed(Some(dialect), StatusCode::BAD_GATEWAY, &trouble),
         };
         let holding = asked.as_ref().filter(|asked| self.watch.offers_destructive(asked));
-        let mut answer = match (holding, ticket) {
+        let answer = match (holding, ticket) {
             (Some(asked), Some(ticket)) if answer.status().is_success() => {
                 let session = told.iter().find(|(name, _)| *name == SESSION);
                 let session = session.map(|(_, session)| session.clone()).unwrap_or_default();
@@ -158,12 +149,7 @@ impl Proxy {
             }
             (_, ticket) => self.tapped(dialect, answer, ticket),
         };
-        for (name, value) in told {
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                answer.headers_mut().entry(name).or_insert(value);
-            }
-        }
-        answer
+        with_headers(answer, told)
     }
 
     /// Records what a request brings, in a thread that may wait for the disk.
@@ -299,6 +285,32 @@ impl Proxy {
         }
         answer
     }
+}
+
+/// The body of a request, if the guards can read it.
+async fn read_body(parts: &http::request::Parts, body: Incoming) -> Result<Bytes, (StatusCode, Trouble)> {
+    if !parts.headers.get_all(CONTENT_ENCODING).iter().all(|value| value == "identity") {
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, unreadable("the request is compressed")));
+    }
+    let Ok(body) = Limited::new(body, MOST_BYTES).collect().await else {
+        let trouble = Trouble {
+            code: UNREADABLE.to_owned(),
+            what: format!("the request broke off, or is longer than {MOST_BYTES} bytes"),
+            advice: "send it again; shorten the conversation if it is that long".to_owned(),
+        };
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, trouble));
+    };
+    Ok(without_byte_order_mark(body.to_bytes()))
+}
+
+/// An answer with what is told about it, unless the provider has said it.
+fn with_headers(mut answer: Response<Out>, told: Vec<(&'static str, String)>) -> Response<Out> {
+    for (name, value) in told {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            answer.headers_mut().entry(name).or_insert(value);
+        }
+    }
+    answer
 }
 
 /// Some servers skip a byte order mark; without it the body means the same to all of them.

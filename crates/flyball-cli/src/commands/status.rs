@@ -257,6 +257,11 @@ fn print_counters(out: &mut impl Write, report: &Report, policy: &Policy) -> std
     for text in trend::all(report) {
         writeln!(out, "  {}", line(&text, 200))?;
     }
+    print_permissions(out, report, policy)
+}
+
+/// What people and the policy permit: approvals not yet used, retries and breakers, releases, and guards that are off.
+fn print_permissions(out: &mut impl Write, report: &Report, policy: &Policy) -> std::io::Result<()> {
     if report.approvals > 0 {
         writeln!(out, "  {} approved and not used yet", plural(report.approvals, "call"))?;
     }

@@ -40,12 +40,19 @@ pub(crate) struct Ended {
 
 impl Terminal {
     /// Starts `flyball` in a folder, in a terminal of this size.
-    pub(crate) fn start(
-        folder: &Path,
-        args: &[&str],
-        env: &[(&str, &str)],
-        (columns, rows): (u16, u16),
-    ) -> Self {
+    pub(crate) fn start(folder: &Path, args: &[&str], env: &[(&str, &str)], size: (u16, u16)) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+        command
+            .args(args)
+            .current_dir(folder)
+            .env_clear()
+            .envs([("PATH", std::env::var("PATH").unwrap_or_default().as_str()), ("TERM", "xterm")])
+            .envs(env.iter().copied());
+        Self::start_command(command, size)
+    }
+
+    /// Starts a program in a terminal of this size.
+    pub(crate) fn start_command(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo terminal");
         grantpt(&master).expect("granted");
         unlockpt(&master).expect("unlocked");
@@ -55,17 +62,7 @@ impl Terminal {
         let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
         let slave = File::options().read(true).write(true).open(path).expect("the other end");
         let end = || Stdio::from(slave.try_clone().expect("a second handle"));
-        let child = Command::new(env!("CARGO_BIN_EXE_flyball"))
-            .args(args)
-            .current_dir(folder)
-            .env_clear()
-            .envs([("PATH", std::env::var("PATH").unwrap_or_default().as_str()), ("TERM", "xterm")])
-            .envs(env.iter().copied())
-            .stdin(end())
-            .stdout(end())
-            .stderr(end())
-            .spawn()
-            .expect("the binary starts");
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the program starts");
         let master = File::from(master);
         let mut reader = master.try_clone().expect("a second handle");
         let (give, pieces) = channel();

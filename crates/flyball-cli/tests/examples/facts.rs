@@ -119,11 +119,14 @@ fn ralph_recovers_from_its_bad_habits_and_is_done_when_the_gate_agrees() {
 
     let gates = of_type(entries, "gate.checked");
     assert_eq!(gates.len(), 2);
-    let words = gates[0].event["report"]["words"].as_str().unwrap();
+    let effects = gates[0].decision["effects"].as_array().unwrap();
+    let blocked = effects.iter().find(|effect| effect["effect"] == "completion.blocked").unwrap();
+    let words = blocked["text"].as_str().unwrap();
     assert!(words.starts_with("## Completion Blocked: tests failed"), "{words}");
     assert!(words.contains("Your `TASK_COMPLETE` request was blocked."), "{words}");
     assert!(words.contains("punctuation is left out"), "{words}");
-    assert_eq!(gates[1].event["report"]["verdict"], "passed");
+    assert_eq!(gates[1].decision["decision"], "allow");
+    assert_eq!(gates[1].event["checks"][0]["passed"], true);
     assert!(place.files(case.session)["lib/slug.sh"].contains("tr -cs"));
 }
 

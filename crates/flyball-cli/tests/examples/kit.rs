@@ -172,13 +172,30 @@ pub(crate) fn decisions(entries: &[Entry]) -> Vec<Value> {
         json!({
             "type": entry.kind(), "node": entry.node(), "seq": decision["seq"],
             "decision": decision["decision"], "state": decision["state"], "trips": decision["trips"],
-            "effects": decision["effects"], "feedback": decision["feedback"],
+            "effects": repeatable(&decision["effects"]), "feedback": decision["feedback"],
             "outcome": entry.event["outcome"], "to": entry.event["to"], "text": entry.event["text"],
             "tool": entry.event["tool"], "ok": entry.event["ok"], "error": entry.event["error"],
             "failing": entry.event["failing"], "hash": entry.event["hash"],
         })
     };
     entries.iter().map(shown).collect()
+}
+
+/// The effects without what differs from run to run: how long a check took, and what it printed.
+fn repeatable(effects: &Value) -> Value {
+    match effects {
+        Value::Object(map) => {
+            let differs = |key: &str| match key {
+                "duration_ms" | "output" => map.contains_key("passed"),
+                "text" => map.contains_key("gate_result"),
+                _ => false,
+            };
+            let kept = map.iter().filter(|(key, _)| !differs(key));
+            kept.map(|(key, value)| (key.clone(), repeatable(value))).collect()
+        }
+        Value::Array(list) => list.iter().map(repeatable).collect(),
+        other => other.clone(),
+    }
 }
 
 /// A run whose lines are counted while it goes on.

@@ -167,6 +167,16 @@ fn policy(guard: &str, history: &[Value], quiet: bool) -> Option<Value> {
     if guard == "budget" && !quiet {
         return Some(json!({"budgets": {"session": {"runtime": "1ms"}}}));
     }
+    // A host cannot declare a workflow; the policy of its project says where each node may lead.
+    if let Some(edges) = history.iter().find_map(|event| event.pointer("/workflow/edges")?.as_array()) {
+        let mut nodes = json!({});
+        for edge in edges {
+            let allowed = &mut nodes[edge["from"].as_str().unwrap()]["allowed_destinations"];
+            let list = allowed.as_array().cloned().unwrap_or_default();
+            *allowed = list.into_iter().chain([edge["to"].clone()]).collect();
+        }
+        return Some(json!({"nodes": nodes}));
+    }
     history.iter().find_map(|event| event.get("policy")).cloned()
 }
 

@@ -141,7 +141,9 @@ fn a_ticket_ends_with_its_plan() {
     let late = ticket(&server, &anna, "p").unwrap_or_default();
     std::thread::park_timeout(Duration::from_millis(400));
     let (status, told) = server.json("POST", CONFIRM, &anna, Some(&json!({"answer": "yes", "ticket": late})));
-    assert!(status == 409 && !told.to_string().contains("plan.approved"), "{told}");
+    let text = told.to_string();
+    assert!(status == 200 && told["decision"] == "block" && text.contains("plan.expired"), "{told}");
+    assert!(!text.contains("plan.approved"), "{told}");
 }
 
 #[test]

@@ -483,6 +483,20 @@ fn a_channel_sends_what_a_person_wrote() {
 }
 
 #[test]
+fn session_that_a_channel_begins_belongs_to_the_first_agent_that_writes_to_it() {
+    engines("channel-begins", &[], |server| {
+        let (bot, chat) = (token(server, "bot", "agent", &[]), token(server, "chat", "channel", &[]));
+        let other = token(server, "other", "agent", &[]);
+        let say = |text: &str| json!({"type": "person.message", "session": "s", "text": text, "by": "U1"});
+        assert_eq!(read_as(&server.event(&chat, &say("delete a.txt"))), "user_message");
+        plan(server, &bot, "s", "a.txt");
+        let turn = json!({"type": "turn.started", "session": "s"});
+        assert_eq!(code(&send(server, &other, &turn)), (403, "not_your_session"));
+        assert!(has(&server.event(&chat, &say("yes")), "plan.approved"));
+    });
+}
+
+#[test]
 fn a_channel_is_no_operator_and_approves_no_plan_of_its_own() {
     engines("channel-limits", &[], |server| {
         let (bot, chat) = (token(server, "bot", "agent", &[]), token(server, "chat", "channel", &[]));

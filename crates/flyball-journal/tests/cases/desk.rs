@@ -121,7 +121,7 @@ fn blocked(place: &dyn Place, session: &str) {
 pub(crate) fn a_label_comes_with_a_block_and_goes_with_a_release(place: &dyn Place) {
     blocked(place, "issue-1");
     let head = place.open().load("issue-1").unwrap().unwrap().head;
-    assert_eq!(head.glance.label.as_deref(), Some("ashep-hitl:loop-prevention"));
+    assert_eq!(head.glance.label.as_deref(), Some("flyball-hitl:loop-prevention"));
     assert!(place.open().handles("issue-1").unwrap().label);
     let released =
         r#"{"type":"human.released","session":"issue-1","at":3000,"by":"ann","why":"looked at it"}"#;

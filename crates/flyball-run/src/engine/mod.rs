@@ -9,6 +9,7 @@ mod person_messages;
 mod signals;
 mod stall;
 mod stop;
+mod turn;
 mod vars;
 mod walk;
 mod world;
@@ -19,8 +20,9 @@ pub use lane::{Asker, Lane, Watcher};
 pub use leftover::RUN;
 pub(crate) use person_messages::{PersonMessage, record_delivered};
 pub use stop::{Outcome, Status, Stop};
+pub(crate) use turn::Turn;
 pub use vars::Vars;
-pub(crate) use walk::{Turn, usage};
+pub(crate) use walk::usage;
 pub use world::{CutOff, Environment, Surroundings, World};
 
 use crate::fail::Failure;

@@ -87,7 +87,7 @@ impl Owners {
         let owner = match self.noted(session)? {
             Some(owner) => Some(owner),
             None => match self.first_sender(session)? {
-                Some(name) if self.is_a_person(&name)? => None,
+                Some(name) if self.begins_for_others(&name)? => None,
                 other => other,
             },
         };
@@ -97,8 +97,8 @@ impl Owners {
         Ok(owner)
     }
 
-    /// Whether a key owns a session. A session that is new, or that a person has started for an agent, becomes the
-    /// key's; of several keys exactly one gets it.
+    /// Whether a key owns a session. A session that is new, or that a person or a channel has started for an agent,
+    /// becomes the key's; of several keys exactly one gets it.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -137,11 +137,12 @@ impl Owners {
         Ok(event.and_then(|event| event.get("principal")?.as_str().map(str::to_owned)))
     }
 
-    /// Whether a name is that of a person's key, and of no agent's.
-    fn is_a_person(&self, name: &str) -> Result<bool, StoreError> {
+    /// Whether a name is that of a person's or a channel's key, and of no agent's: those see every session in their scope,
+    /// so a session that they begin is for the agent that works in it.
+    fn begins_for_others(&self, name: &str) -> Result<bool, StoreError> {
         let keys = self.keys.list()?;
         let mut roles = keys.iter().filter(|(_, key)| key.name == name).map(|(_, key)| key.role).peekable();
-        Ok(roles.peek().is_some() && roles.all(|role| role >= Role::Operator))
+        Ok(roles.peek().is_some() && roles.all(|role| role >= Role::Channel))
     }
 
     fn remember(&self, session: &str, owner: &str) {

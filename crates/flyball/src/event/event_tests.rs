@@ -1,6 +1,6 @@
 //! Canonical JSON, every kind of event both ways, and every complaint about a line.
 
-use super::kind::type_names;
+use super::types::type_names;
 use super::{Event, Kind, canonical_json, identity, value_fingerprint};
 use crate::error::Code;
 use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTES, PLAN_STEPS};

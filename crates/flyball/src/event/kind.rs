@@ -1,8 +1,8 @@
 //! The kinds of event of the contract, each with its own fields.
 
+use super::check::Check;
 use crate::graph::Workflow;
 use crate::output::StoredOutput;
-use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -77,88 +77,6 @@ pub struct PlanStep {
     /// Its arguments.
     #[serde(default)]
     pub args: Value,
-}
-
-/// What a check of a quality gate looks at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckKind {
-    /// Whether it compiles, or its types are right.
-    Build,
-    /// Whether its tests pass.
-    Tests,
-    /// Whether a linter is content.
-    Lint,
-    /// Anything else: passes if the command ends with 0.
-    #[default]
-    Custom,
-}
-
-impl CheckKind {
-    /// The kind's name, which is also that of the check a gate of this kind counts towards by default.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            CheckKind::Build => "build",
-            CheckKind::Tests => "tests",
-            CheckKind::Lint => "lint",
-            CheckKind::Custom => "custom",
-        }
-    }
-
-    /// The kind of a check that says nothing but its name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Self {
-        match name {
-            "build" | "compile" | "types" | "typecheck" => CheckKind::Build,
-            "tests" | "test" | "unit" | "integration" => CheckKind::Tests,
-            "lint" | "format" | "fmt" => CheckKind::Lint,
-            _ => CheckKind::Custom,
-        }
-    }
-}
-
-/// One check of a quality gate.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    /// The name: `tests`, `lint`, `build`, or an item of a checklist.
-    pub name: String,
-    /// What it looks at: `tests`, `lint`, `build` or `custom`; by its name if it is not said. A client may name the tool
-    /// instead, whose raw output is then parsed on its way in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// Whether it passed.
-    #[serde(default)]
-    pub passed: bool,
-    /// Whether it did not run.
-    #[serde(default)]
-    pub skipped: bool,
-    /// Why it did not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skip_reason: Option<String>,
-    /// What it printed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub output: String,
-    /// How long it took.
-    #[serde(default)]
-    pub duration_ms: u64,
-    /// The single failures that were found in the output.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub details: Vec<String>,
-}
-
-impl Check {
-    /// What it looks at.
-    #[must_use]
-    pub fn kind(&self) -> CheckKind {
-        let written = self.kind.as_deref().and_then(|kind| match kind {
-            "build" => Some(CheckKind::Build),
-            "tests" => Some(CheckKind::Tests),
-            "lint" => Some(CheckKind::Lint),
-            _ => None,
-        });
-        written.unwrap_or_else(|| CheckKind::of_name(&self.name))
-    }
 }
 
 /// What happened or is asked for.
@@ -446,40 +364,6 @@ pub enum Kind {
     },
 }
 
-/// The contract's types with the fields of their own; everything else in an event is kept as extra.
-const TYPES: [(&str, &[&str]); 30] = [
-    ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
-    ("user.message", &["text", "origin"]),
-    ("person.message", &["text", "by", "digest"]),
-    ("assistant.message", &["text", "structured", "final"]),
-    ("turn.started", &[]),
-    ("turn.finished", &["output", "structured", "duration_ms"]),
-    ("turn.interrupted", &["step"]),
-    ("turn.resumed", &["step"]),
-    ("tool.requested", &["call", "tool", "args"]),
-    ("tool.finished", &["call", "ok", "output", "error", "duration_ms", "tool", "args"]),
-    ("output.received", &["call", "tool", "text", "output"]),
-    ("tool.denied", &["call", "by", "tool", "args"]),
-    ("transition.requested", &["from", "to", "edge"]),
-    ("progress", &["signal", "content", "hash", "value", "failing", "done", "total", "better"]),
-    ("validation.failed", &["kind", "expected", "received", "error"]),
-    ("validation.passed", &[]),
-    ("operation.requested", &["operation", "key"]),
-    ("operation.failed", &["operation", "key"]),
-    ("operation.succeeded", &["operation", "key"]),
-    ("completion.requested", &["request"]),
-    ("gate.checked", &["request", "checks"]),
-    ("confirmation.requested", &["plan", "question", "requester", "ttl_ms", "targets"]),
-    ("confirmation.answered", &["text", "value", "by", "digest"]),
-    ("question.asked", &["text"]),
-    ("compaction", &[]),
-    ("api.retry", &[]),
-    ("human.released", &["guard", "trip", "mode", "n", "by", "why"]),
-    ("human.stopped", &["by", "why"]),
-    ("policy.changed", &["tightened", "waiting", "by", "why"]),
-    ("session.ended", &["outcome"]),
-];
-
 /// Reads the `value` of an answer: a word, or the result of a classifier as `true`, `false` or `null`.
 fn answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
@@ -489,16 +373,6 @@ fn answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Str
         Value::Null => Ok(Some("unclear".to_owned())),
         other => Err(D::Error::custom(format!("expected a text, true, false or null, found {other}"))),
     }
-}
-
-/// The fields of a type of event, or nothing if the contract does not know it.
-pub(crate) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
-    TYPES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
-}
-
-/// The names of all types, in the order of the contract.
-pub fn type_names() -> impl Iterator<Item = &'static str> {
-    TYPES.iter().map(|(name, _)| *name)
 }
 
 impl Kind {

@@ -4,20 +4,24 @@
 //! reads it; it never changes it.
 
 mod canonical;
+mod check;
 mod effect;
 mod fields;
 mod kind;
 mod normalise;
 mod parse;
 mod quick;
+mod types;
 
 pub use canonical::canonical_json;
 pub(crate) use canonical::{Numbers, identity, value_fingerprint};
+pub use check::{Check, CheckKind};
 pub use effect::effect_of;
-pub(crate) use kind::fields_of;
-pub use kind::{Better, Check, CheckKind, Denier, Kind, Origin, PlanStep, ReleaseMode, type_names};
+pub use kind::{Better, Denier, Kind, Origin, PlanStep, ReleaseMode};
 pub(crate) use normalise::normalised_markdown;
 pub use normalise::{normalise_into, normalised, without_timestamps};
+pub(crate) use types::fields_of;
+pub use types::type_names;
 
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;

@@ -2,7 +2,7 @@
 
 use super::canonical::fields_fingerprint;
 use super::fields::{Fields, Top};
-use super::kind::{fields_of, type_names};
+use super::types::{fields_of, type_names};
 use super::{Event, EventId, Kind, Usage};
 use crate::error::{Code, Error};
 use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTES};

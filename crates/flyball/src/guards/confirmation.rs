@@ -212,12 +212,8 @@ impl Confirmation {
         if let (Some(requester), Some(by)) = (&self.requester, by)
             && requester != by
         {
-            let draft = self.draft(
-                cx,
-                "confirmation_refused",
-                Severity::Block,
-                "somebody else answered than the one who asked",
-            );
+            let what = "somebody else answered than the one who asked";
+            let draft = self.draft(cx, "confirmation_refused", Severity::Block, what);
             self.say(cx, &Text::NotYours, heard, trips);
             trips.add(cx.limits.confirmation.mode, draft);
             return;
@@ -229,17 +225,7 @@ impl Confirmation {
             return;
         }
         if self.late(cx.now) {
-            self.go(Input::Late);
-            trips.effect("plan.expired", "digest", self.digest.clone());
-            self.say(cx, &Text::Expired, heard, trips);
-            let draft = self.draft(
-                cx,
-                "confirmation_expired",
-                Severity::Block,
-                "the answer came after the time was over; nothing was run",
-            );
-            trips.add(cx.limits.confirmation.mode, draft);
-            return;
+            return self.answered_late(cx, heard, trips);
         }
         if answer != Answer::Unclear {
             self.aborts = 0;
@@ -264,6 +250,15 @@ impl Confirmation {
             }
             Answer::Unclear => self.not_understood(cx, heard, trips),
         }
+    }
+
+    fn answered_late(&mut self, cx: &Cx<'_>, heard: Option<&str>, trips: &mut Trips) {
+        self.go(Input::Late);
+        trips.effect("plan.expired", "digest", self.digest.clone());
+        self.say(cx, &Text::Expired, heard, trips);
+        let what = "the answer came after the time was over; nothing was run";
+        let draft = self.draft(cx, "confirmation_expired", Severity::Block, what);
+        trips.add(cx.limits.confirmation.mode, draft);
     }
 
     fn not_understood(&mut self, cx: &Cx<'_>, heard: Option<&str>, trips: &mut Trips) {

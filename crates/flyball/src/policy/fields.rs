@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use super::error::Code;
-use super::guards::{Guards, Limit};
+use super::guards::Limit;
 use super::tighten::Findings;
 use super::units;
-use super::values::{Problem, Stricter, Word, flag, kind, number, unknown_help, word_of};
+use super::values::{Problem, Stricter, Word, flag, kind, number, word_of};
 use crate::suggest::closest;
 
 /// Counts of acts: more than this is the same as no limit.
@@ -39,13 +39,13 @@ pub(super) trait Section {
 
 /// Walks the keys of one section.
 pub(super) struct Fields<'a> {
-    source: Option<&'a Map<String, Value>>,
+    pub(super) source: Option<&'a Map<String, Value>>,
     /// Write down only what was written, not the values taken over from around.
-    partial: bool,
+    pub(super) partial: bool,
     out: Map<String, Value>,
-    known: Vec<&'static str>,
-    path: Vec<String>,
-    found: &'a mut Findings,
+    pub(super) known: Vec<&'static str>,
+    pub(super) path: Vec<String>,
+    pub(super) found: &'a mut Findings,
 }
 
 /// Reads `source` into `section` and returns the effective values.
@@ -76,31 +76,6 @@ pub(super) fn walk(
     Value::Object(fields.out)
 }
 
-/// What to say of a guard, or a part of one, that does not look at single nodes, edges or tools.
-fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
-    let whose = match path.first()?.as_str() {
-        "nodes" => "a node",
-        "edges" => "an edge",
-        "tools" => "a tool",
-        _ => return None,
-    };
-    let guard = path.get(2).map_or(key, String::as_str);
-    let written = match path {
-        [_, _] => format!("guard '{key}'"),
-        [_, _, guard] => format!("'{key}' of guard '{guard}'"),
-        _ => return None,
-    };
-    let is_part = match guard {
-        _ if path.len() == 2 => true,
-        "cycle" => ["calls", "transitions", "outputs", "blocks"].contains(&key),
-        "confirmation" => true,
-        _ => false,
-    };
-    (Guards::NAMES.contains(&guard) && is_part).then(|| {
-        (format!("{written} does not look at {whose} by itself"), "write it under guards, for everything")
-    })
-}
-
 fn section_help(path: &[String]) -> String {
     match path.first().map(String::as_str) {
         Some("guards") if path.len() == 1 => "to switch all guards off write preset: off".to_owned(),
@@ -110,7 +85,7 @@ fn section_help(path: &[String]) -> String {
 }
 
 impl Fields<'_> {
-    fn take(&mut self, key: &'static str) -> Option<&Value> {
+    pub(super) fn take(&mut self, key: &'static str) -> Option<&Value> {
         self.known.push(key);
         self.source?.get(key)
     }
@@ -120,12 +95,17 @@ impl Fields<'_> {
         self.known.push(key);
     }
 
+    /// Whether the key was written as a text of no characters.
+    pub(super) fn is_empty_text(&self, key: &str) -> bool {
+        self.source.and_then(|map| map.get(key)).and_then(Value::as_str) == Some("")
+    }
+
     /// Whether the key was written.
     pub(super) fn has(&self, key: &str) -> bool {
         self.source.is_some_and(|map| map.contains_key(key))
     }
 
-    fn put(&mut self, key: &str, value: Value) {
+    pub(super) fn put(&mut self, key: &str, value: Value) {
         if !self.partial || self.has(key) {
             self.out.insert(key.to_owned(), value);
         }
@@ -137,7 +117,7 @@ impl Fields<'_> {
         self.found.problems.push(Problem { code, path, as_written: false, what, help });
     }
 
-    fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
+    pub(super) fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
         let what = format!("'{key}' must be {wanted}, not {}", kind(value));
         self.problem(Code::Type, key, what, format!("write {wanted}"));
     }
@@ -157,7 +137,7 @@ impl Fields<'_> {
 
     /// Whether a written value replaces the present one. Where a layer may only tighten, a value that is not stricter
     /// does not, and its path is noted.
-    fn admits(&mut self, key: &str, same: bool, stricter: bool) -> bool {
+    pub(super) fn admits(&mut self, key: &str, same: bool, stricter: bool) -> bool {
         !self.found.only_tighten || self.tightens(&[key], same, stricter)
     }
 
@@ -454,41 +434,6 @@ impl Fields<'_> {
         }
     }
 
-    /// A list of sections, each read from its own defaults. What is not a map is reported and left out. Without a
-    /// direction: a list that differs from the present one counts as loosening.
-    pub(super) fn items<S: Section + Default>(
-        &mut self,
-        key: &'static str,
-        present: &Value,
-    ) -> Option<Vec<S>> {
-        let value = self.take(key).cloned()?;
-        let none = Vec::new();
-        let items = match &value {
-            Value::Null => &none,
-            Value::Array(items) => items,
-            other => {
-                self.wrong_type(key, other, "a list of maps");
-                return None;
-            }
-        };
-        let mut sections = Vec::new();
-        let mut inner = Findings::default();
-        for (index, item) in items.iter().enumerate() {
-            let index = index.to_string();
-            if !item.is_object() {
-                let what = format!("'{key}' must be a list of maps, but holds {}", kind(item));
-                self.refuse_at(Code::Type, &[key, &index], what, "write - {key: value, ...}");
-                continue;
-            }
-            let path = [self.path.as_slice(), &[key.to_owned(), index]].concat();
-            let mut section = S::default();
-            walk(&mut section, Some(item), path, false, &mut inner);
-            sections.push(section);
-        }
-        self.found.problems.append(&mut inner.problems);
-        self.admits(key, value == *present, false).then_some(sections)
-    }
-
     /// Reports a list that is too long.
     pub(super) fn at_most(&mut self, key: &str, len: usize, most: usize) {
         if len > most {
@@ -507,61 +452,5 @@ impl Fields<'_> {
     /// Reports a problem with a key's value found by the section itself.
     pub(super) fn refuse(&mut self, code: Code, key: &str, what: String, help: &str) {
         self.problem(code, key, what, help.to_owned());
-    }
-
-    /// A section inside this one.
-    pub(super) fn section(&mut self, key: &'static str, section: &mut dyn Section) {
-        let source = self.take(key).cloned();
-        let mut path = self.path.clone();
-        path.push(key.to_owned());
-        let out = walk(section, source.as_ref(), path, self.partial, self.found);
-        self.put(key, out);
-    }
-
-    /// Named sections, each starting from a common one.
-    pub(super) fn sections<S: Section + Clone>(
-        &mut self,
-        key: &'static str,
-        common: &S,
-        slot: &mut BTreeMap<String, S>,
-    ) {
-        let Some(value) = self.take(key).cloned() else {
-            return;
-        };
-        let Value::Object(map) = &value else {
-            return self.wrong_type(key, &value, "a map of names");
-        };
-        let mut out = Map::new();
-        for (name, written) in map {
-            let mut section = slot.get(name).unwrap_or(common).clone();
-            let path = [self.path.as_slice(), &[key.to_owned(), name.clone()]].concat();
-            let effective = walk(&mut section, Some(written), path, true, self.found);
-            slot.insert(name.clone(), section);
-            out.insert(name.clone(), effective);
-        }
-        self.put(key, Value::Object(out));
-    }
-
-    fn report_unknown(&mut self) {
-        let Some(source) = self.source else { return };
-        for key in source.keys().filter(|key| !self.known.contains(&key.as_str())) {
-            let guards = self.path.len() == 1 && self.path.first().is_some_and(|p| p == "guards");
-            let (code, thing) =
-                if guards { (Code::UnknownGuard, "guard") } else { (Code::UnknownKey, "key") };
-            let mut path = self.path.clone();
-            if let Some((what, help)) = misplaced(&path, key) {
-                path.push(key.clone());
-                let problem = Problem { code, path, as_written: false, what, help: help.to_owned() };
-                self.found.problems.push(problem);
-                continue;
-            }
-            let help = unknown_help(key, &self.known, thing);
-            let what = match path.join(".") {
-                around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
-                around => format!("unknown {thing} '{key}' in {around}"),
-            };
-            path.push(key.clone());
-            self.found.problems.push(Problem { code, path, as_written: false, what, help });
-        }
     }
 }

@@ -300,7 +300,7 @@ pub(super) struct NodeFile {
     /// The same call again and again.
     pub(super) repetition: Option<GuardSetting<super::file_guards::RepetitionFile>>,
     /// A block of calls or outputs that repeats.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::NodeCycleFile>>,
+    pub(super) cycle: Option<GuardSetting<super::file_cycles::NodeCycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
     /// Entries into this node.
@@ -336,7 +336,7 @@ pub(super) struct EdgeFile {
     /// Uses of this edge: `transitions.limit`; at least 1, or off.
     pub(super) max_transitions: Option<LimitValue>,
     /// A block of transitions that repeats, as this edge would close it.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::EdgeCycleFile>>,
+    pub(super) cycle: Option<GuardSetting<super::file_cycles::EdgeCycleFile>>,
     /// Transitions that the declared workflow does not have.
     pub(super) workflow: Option<GuardSetting<super::file_guards::DeclaredWorkflowFile>>,
     /// Uses of this edge.
@@ -352,7 +352,7 @@ pub(super) struct ToolFile {
     /// The same call again and again.
     pub(super) repetition: Option<GuardSetting<super::file_guards::RepetitionFile>>,
     /// A block of calls that repeats.
-    pub(super) cycle: Option<GuardSetting<super::file_guards::ToolCycleFile>>,
+    pub(super) cycle: Option<GuardSetting<super::file_cycles::ToolCycleFile>>,
     /// The same call with the same result, without a fixed period.
     pub(super) recurrence: Option<GuardSetting<super::file_guards::RecurrenceFile>>,
     /// The same error, or any error, again and again.

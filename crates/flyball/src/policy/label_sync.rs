@@ -91,15 +91,13 @@ impl Section for LabelSync {
             let help = "write session: \"{repository.full_name}#{issue.number}\"";
             f.refuse(Code::Type, "session", what, help);
         }
-        if f.has("secret_env") {
+        if f.is_empty_text("secret_env") {
+            self.secret_env.clear();
+        } else if f.has("secret_env") {
             self.secret_env = variable(f, "secret_env").unwrap_or_default();
-        } else {
-            f.knows("secret_env");
         }
-        // What is written is read again, and no variable has an empty name.
-        if !self.secret_env.is_empty() {
-            f.put_value("secret_env", self.secret_env.as_str().into());
-        }
+        f.knows("secret_env");
+        f.put_value("secret_env", self.secret_env.as_str().into());
         if let Some(accounts) = f.list("own_accounts", &self.own_accounts) {
             f.at_most("own_accounts", accounts.len(), MAX_ACCOUNTS);
             self.own_accounts = accounts;

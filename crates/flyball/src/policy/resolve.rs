@@ -12,6 +12,7 @@ use super::error::{Code, PolicyError, PolicyErrors};
 use super::fields::{Fields, Section, walk};
 use super::guards::Guards;
 use super::layer::{Layer, Origin, Trust};
+use super::leaves::{collect_leaves, collect_values};
 use super::lint::{Warning, lint};
 use super::paths::{PointerOf, edge_ends};
 use super::places::{Place, join};
@@ -460,45 +461,6 @@ fn complete_origins(origins: &mut BTreeMap<String, Written>, effective: &Value, 
         };
         let key = join(&path);
         origins.entry(key.clone()).or_insert(Written { origin, place: None, key });
-    }
-}
-
-pub(super) fn collect_leaves<'v>(
-    value: &'v Value,
-    path: &mut Vec<String>,
-    leaves: &mut Vec<(Vec<String>, &'v Value)>,
-) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                path.push(key.clone());
-                collect_leaves(value, path, leaves);
-                path.pop();
-            }
-        }
-        // Rules have origins of their own, by name.
-        Value::Array(_) if *path == ["rules"] => {}
-        leaf => leaves.push((path.clone(), leaf)),
-    }
-}
-
-/// The single values of a policy: rules by their names, an empty map as itself.
-fn collect_values<'v>(value: &'v Value, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, &'v Value)>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                path.push(key.clone());
-                collect_values(value, path, leaves);
-                path.pop();
-            }
-        }
-        Value::Array(rules) if *path == ["rules"] => {
-            for rule in rules {
-                let name = rule.get("name").and_then(Value::as_str).unwrap_or_default();
-                leaves.push((vec!["rules".to_owned(), name.to_owned()], rule));
-            }
-        }
-        leaf => leaves.push((path.clone(), leaf)),
     }
 }
 

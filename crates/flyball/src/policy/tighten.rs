@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use super::Policy;
 use super::canonical::Canonical;
 use super::layer::{Origin, Trust};
+use super::leaves::collect_leaves;
 use super::lint::{Severity, Warning};
 use super::paths::PointerOf;
 use super::places::join;
-use super::resolve::{Merged, Resolved, Written, apply, collect_leaves, preset_of, written_at};
+use super::resolve::{Merged, Resolved, Written, apply, preset_of, written_at};
 use super::values::{Problem, kind};
 
 /// What reading a section found out.
