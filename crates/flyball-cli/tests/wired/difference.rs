@@ -1,5 +1,6 @@
 //! What shows that a setting has an effect: a text that is there with it and not without it, or the other way round.
 
+use crate::kit::root;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -51,7 +52,15 @@ pub(crate) fn complete<'a>(
         missing.is_empty() && strange.is_empty(),
         "{what} without a proof: {missing:#?}\nproofs of nothing: {strange:#?}"
     );
-    println!("{what}: {} are wired", settings.len());
+    recorded(what, settings.len());
+}
+
+/// Tells how many settings were shown to have an effect; `docs/measured.md` says the same.
+pub(crate) fn recorded(what: &str, count: usize) {
+    println!("{what}: {count} are wired");
+    let page = std::fs::read_to_string(root().join("docs/measured.md")).unwrap();
+    let row = format!("| {what} | {count} |");
+    assert!(page.contains(&row), "docs/measured.md lacks the row: {row}");
 }
 
 /// Fails with all faults.

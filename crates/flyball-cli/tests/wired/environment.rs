@@ -2,7 +2,7 @@
 //! program reads, or sets for programs that it starts, changes what a command does. Which variables there are is read from
 //! the sources, so that a new one without a proof fails. The proofs are `environment.json`.
 
-use crate::difference::{Difference, complete, settle};
+use crate::difference::{Difference, complete, recorded, settle};
 use crate::kit::{folder, root};
 use crate::policy::variables;
 use crate::schema::policy_keys;
@@ -231,7 +231,7 @@ fn every_policy_key_that_a_variable_can_set_changes_a_decision() {
         names.insert(variable.name);
     }
     settle(faults);
-    println!("variables of policy keys: {} are wired", names.len());
+    recorded("policy keys as environment variables", names.len());
 }
 
 #[test]
