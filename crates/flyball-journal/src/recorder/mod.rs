@@ -28,7 +28,7 @@ use flyball::output::OutputLimits;
 use flyball::policy::Policy;
 use flyball::{Decision, Kind, PolicySource, State};
 use queue::{Heard, Party, Queue};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -323,7 +323,7 @@ impl Recorder {
 /// The place of the first output whose session begins before it among these events. It is stored under the limits of its
 /// session's policy, so the session has to begin first.
 fn output_of_a_new_session(events: &[Parcel]) -> Option<usize> {
-    let mut begun = HashSet::new();
+    let mut begun = BTreeSet::new();
     events.iter().position(|event| match &event.event.kind {
         Kind::SessionStarted { .. } => {
             begun.insert(event.event.session.as_str());
