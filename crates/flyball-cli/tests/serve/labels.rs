@@ -110,6 +110,9 @@ fn only_who_signs_or_has_an_operators_key_is_heard() {
         let (status, told) = ask(&[json_type, ("X-Hub-Signature-256", bad)]);
         assert_eq!(status, 401, "{bad}: {told}");
         assert!(told.contains("signature_invalid"), "{told}");
+        let operator = format!("Bearer {anna}");
+        let both = [json_type, ("X-Hub-Signature-256", bad), ("Authorization", operator.as_str())];
+        assert_eq!(ask(&both).0, 401, "{bad} with an operator's key");
     }
     for role in [Role::Agent, Role::Host, Role::Channel] {
         let key = format!("Bearer {}", server.key(role.as_str(), role));

@@ -48,8 +48,9 @@ impl Labelled {
 ///
 /// Taking off the label that called a person releases the block that it stands for, and a run goes on. The body is
 /// `{"session": …, "label": …, "action": "removed" or "added", "by": …, "at": …, "why": …}`, or what GitHub sends for
-/// `labeled` and `unlabeled`; `journal.labels.session` of the policy says which session that is. Whoever asks has the
-/// key of an operator, or signs the body with the secret of `journal.labels.secret_env` (`X-Hub-Signature-256`).
+/// `labeled` and `unlabeled`; `journal.labels.session` of the policy says which session that is. Send an
+/// operator's key, or sign the body with the secret of `journal.labels.secret_env` (`X-Hub-Signature-256`). A
+/// signature that is sent is always checked, with an operator's key as well.
 #[utoipa::path(post, path = "/v1/labels", tag = "people",
     params(("X-Hub-Signature-256" = Option<String>, Header, description = "`sha256=` and the HMAC-SHA256 of the body",
             min_length = 71, max_length = 71, pattern = "^sha256=[0-9a-f]{64}$"),
@@ -69,7 +70,8 @@ pub(crate) async fn report(
     let key = delivery(&headers)?;
     let (_, text) = body(request, WEBHOOK_BYTES).await?;
     let settings = office.recorder.policy().journal.labels.clone();
-    if principal.is_none() {
+    // An operator's key needs no signature, but one that is sent has to be right.
+    if principal.is_none() || headers.contains_key(SIGNATURE) {
         check_signature(&headers, &settings.secret_env, &text)?;
     }
     let value: Value = serde_json::from_str(&text)
