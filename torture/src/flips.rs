@@ -1,7 +1,7 @@
 //! D5: bytes of the files are changed, or their ends are cut off. The whole history is sent again with the same ids,
 //! and some new events: every answer is the reference's, or an error; never another decision.
 
-use crate::kit::{Ask, Dice, Engine, Fallible, Row, answers_agree, event, fresh, is_halt, recorder};
+use crate::kit::{Ask, Dice, Engine, Fallible, Row, event, fresh, recorder};
 use flyball_journal::{Incoming, Probe, Recorder, Refusal};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,25 +56,31 @@ fn checkpoint(path: &Path, kind: &str) -> Fallible<()> {
     sql.query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |_| Ok(())).map_err(wrong)
 }
 
-/// The answers of a history on one recorder; the first refusal ends a session.
-fn answers(recorder: &Recorder, last: u64) -> Fallible<BTreeMap<(u64, u64), Result<String, Refusal>>> {
-    let mut all = BTreeMap::new();
-    for of in 0..SESSIONS {
-        for first in (1..=last).step_by(BATCH) {
-            let numbers = first..=last.min(first + BATCH as u64 - 1);
-            let events: Vec<Incoming> =
-                numbers.clone().map(|number| event(&session(of), "c", number)).collect::<Fallible<_>>()?;
-            let mut refused = false;
-            for (number, answer) in numbers.zip(recorder.submit_all(events)) {
-                refused |= answer.is_err();
-                all.insert((of, number), answer.map(|decision| decision.to_json()));
-            }
-            if refused {
-                break;
-            }
+/// Answers by event number.
+type Answers = BTreeMap<u64, Result<String, Refusal>>;
+
+/// Submits events of a session. An error ends it.
+fn submit(recorder: &Recorder, of: u64, first: u64, last: u64) -> Fallible<Answers> {
+    let mut answers = Answers::new();
+    for first in (first..=last).step_by(BATCH) {
+        let numbers = first..=last.min(first + BATCH as u64 - 1);
+        let events: Vec<Incoming> =
+            numbers.clone().map(|number| event(&session(of), "c", number)).collect::<Fallible<_>>()?;
+        let mut refused = false;
+        for (number, answer) in numbers.zip(recorder.submit_all(events)) {
+            refused |= answer.is_err();
+            answers.insert(number, answer.map(|decision| decision.to_json()));
+        }
+        if refused {
+            break;
         }
     }
-    Ok(all)
+    Ok(answers)
+}
+
+/// Submits the same events of every session.
+fn submit_all_sessions(recorder: &Recorder, first: u64, last: u64) -> Fallible<()> {
+    (0..SESSIONS).try_for_each(|of| submit(recorder, of, first, last).map(|_| ()))
 }
 
 /// A store of a shape, as files.
@@ -85,14 +91,14 @@ fn build(folder: &Path, shape: Shape) -> Fallible<Files> {
     let store = engine.open().map_err(wrong)?;
     let recorder = recorder(store, Probe::default());
     let half = if matches!(shape, Shape::Mixed) { EVENTS / 2 } else { EVENTS };
-    answers(&recorder, half)?;
+    submit_all_sessions(&recorder, 1, half)?;
     match shape {
         Shape::Log => {}
         Shape::Database => checkpoint(&path, "TRUNCATE")?,
         Shape::Both => checkpoint(&path, "PASSIVE")?,
         Shape::Mixed => {
             checkpoint(&path, "RESTART")?;
-            answers(&recorder, EVENTS)?;
+            submit_all_sessions(&recorder, half + 1, EVENTS)?;
         }
     }
     // Read while it is open, as a copy of a running store would be.
@@ -161,13 +167,46 @@ enum Fate {
     Silent,
 }
 
-struct Look<'a> {
-    folder: &'a Path,
-    wanted: &'a BTreeMap<(u64, u64), String>,
+/// Expected answers by event number.
+type Expected = BTreeMap<u64, String>;
+
+/// The answers of an undamaged run in memory when a history is sent once more: by session, and by how many of its events
+/// were stored before. An event that was refused is judged again after a release, so the answers depend on that number.
+#[derive(Default)]
+struct References {
+    by_kept: BTreeMap<(u64, u64), Expected>,
+    /// For the control: the event of a session whose expected answer is changed.
+    forged: Option<(u64, u64)>,
 }
 
-impl Look<'_> {
-    fn fate(&self, files: &Files) -> Fallible<(Fate, String)> {
+impl References {
+    fn get(&mut self, of: u64, kept: u64) -> Fallible<&Expected> {
+        if !self.by_kept.contains_key(&(of, kept)) {
+            let store = std::sync::Arc::new(flyball_journal::Memory::default());
+            let recorder = recorder(store, Probe::default());
+            submit(&recorder, of, 1, kept)?;
+            let mut expected = submit(&recorder, of, 1, EVENTS + MORE)?
+                .into_iter()
+                .map(|(number, answer)| Ok((number, answer.map_err(|error| format!("{error:?}"))?)))
+                .collect::<Fallible<Expected>>()?;
+            if let Some((_, number)) = self.forged.filter(|(session, _)| *session == of)
+                && let Some(decision) = expected.get_mut(&number)
+            {
+                *decision = decision.replacen("\"seq\":", "\"seq\":1", 1);
+            }
+            self.by_kept.insert((of, kept), expected);
+        }
+        self.by_kept.get(&(of, kept)).ok_or_else(|| "no reference".to_owned())
+    }
+}
+
+struct DamageCheck<'a> {
+    folder: &'a Path,
+    references: References,
+}
+
+impl DamageCheck<'_> {
+    fn outcome(&mut self, files: &Files) -> Fallible<(Fate, String)> {
         let folder = fresh(self.folder)?;
         for (name, bytes) in files {
             std::fs::write(folder.join(name), bytes).map_err(wrong)?;
@@ -175,68 +214,52 @@ impl Look<'_> {
         let engine = Engine::Sqlite(folder.join("flyball.db"));
         let Ok(store) = engine.open() else { return Ok((Fate::Detected, String::new())) };
         let seen = store.verify(&mut |_| ());
-        let noticed = !seen.is_ok_and(|lines| lines.is_empty());
-        let mut short = false;
+        let mut refused = !seen.is_ok_and(|lines| lines.is_empty());
+        let mut kept = Vec::new();
         for of in 0..SESSIONS {
-            match store.load(&session(of)) {
-                Ok(Some(loaded)) => short |= loaded.head.seq < EVENTS,
-                Ok(None) => short = true,
-                Err(_) => {}
-            }
+            kept.push(match store.load(&session(of)) {
+                Ok(loaded) => loaded.map_or(0, |loaded| loaded.head.seq),
+                Err(_) => EVENTS,
+            });
         }
         let recorder = recorder(store, Probe::default());
-        let mut refused = noticed;
-        for ((of, number), answer) in answers(&recorder, EVENTS + MORE)? {
-            match answer {
-                Err(_) => refused = true,
-                Ok(decision) if self.is_wanted(of, number, &decision) => {}
-                Ok(decision) => {
-                    let wanted = self.wanted.get(&(of, number)).cloned().unwrap_or_default();
-                    return Ok((
-                        Fate::Silent,
-                        format!("event {number} of {}: {decision} instead of {wanted}", session(of)),
-                    ));
+        for (of, kept) in (0..).zip(&kept) {
+            let expected = self.references.get(of, *kept)?;
+            for (number, answer) in submit(&recorder, of, 1, EVENTS + MORE)? {
+                let wanted = expected.get(&number);
+                match answer {
+                    Err(_) => refused = true,
+                    Ok(decision) if wanted == Some(&decision) => {}
+                    Ok(decision) => {
+                        let wanted = wanted.cloned().unwrap_or_default();
+                        return Ok((
+                            Fate::Silent,
+                            format!("event {number} of {}: {decision} instead of {wanted}", session(of)),
+                        ));
+                    }
                 }
             }
         }
-        let fate = match (refused, short) {
+        let outcome = match (refused, kept.iter().any(|kept| *kept < EVENTS)) {
             (true, _) => Fate::Detected,
             (false, true) => Fate::Prefix,
             (false, false) => Fate::Harmless,
         };
-        Ok((fate, String::new()))
+        Ok((outcome, String::new()))
     }
-}
-
-impl Look<'_> {
-    fn is_wanted(&self, of: u64, number: u64, decision: &str) -> bool {
-        let halted_since =
-            || self.wanted.range((of, number + 1)..=(of, u64::MAX)).any(|(_, later)| is_halt(later));
-        let wanted = self.wanted.get(&(of, number));
-        wanted.is_some_and(|wanted| wanted == decision || answers_agree(wanted, decision, halted_since()))
-    }
-}
-
-/// The decisions without any damage, in memory.
-fn reference() -> Fallible<BTreeMap<(u64, u64), String>> {
-    let store = std::sync::Arc::new(flyball_journal::Memory::default());
-    let all = answers(&recorder(store, Probe::default()), EVENTS + MORE)?;
-    all.into_iter()
-        .map(|(key, answer)| answer.map(|decision| (key, decision)).map_err(|error| format!("{error:?}")))
-        .collect()
 }
 
 /// The suite.
 pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
-    let wanted = reference()?;
-    let look = Look { folder: &ask.folder.join("damaged"), wanted: &wanted };
+    let folder = ask.folder.join("damaged");
+    let mut check = DamageCheck { folder: &folder, references: References::default() };
     let mut dice = Dice::new(ask.seed);
     let mut rows = Vec::new();
     for shape in Shape::ALL {
         let files = build(&ask.folder.join("flips"), shape)?;
         let mut counts: BTreeMap<Fate, u64> = BTreeMap::new();
         let mut wrong = Vec::new();
-        let (whole, what) = look.fate(&files)?;
+        let (whole, what) = check.outcome(&files)?;
         if whole != Fate::Harmless {
             wrong.push(format!("the undamaged store is {whole:?}: {what}"));
         }
@@ -244,7 +267,7 @@ pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
         for _ in 0..flips {
             let mut damaged = files.clone();
             let place = damage(&mut damaged, &mut dice);
-            let (fate, what) = look.fate(&damaged)?;
+            let (fate, what) = check.outcome(&damaged)?;
             *counts.entry(fate).or_default() += 1;
             if fate == Fate::Silent {
                 wrong.push(format!("{place}: {what}"));
@@ -260,19 +283,15 @@ pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
         );
         rows.push(Row::new(format!("sqlite, {shape:?}"), seen, wrong));
     }
-    rows.push(control(ask, &look)?);
+    rows.push(control(ask, &folder)?);
     Ok(rows)
 }
 
 /// An undamaged store, compared with a reference in which one decision is another one.
-fn control(ask: &Ask, look: &Look<'_>) -> Fallible<Row> {
+fn control(ask: &Ask, folder: &Path) -> Fallible<Row> {
     let files = build(&ask.folder.join("flips"), Shape::Database)?;
-    let mut other = look.wanted.clone();
-    if let Some(decision) = other.get_mut(&(1, EVENTS / 2)) {
-        *decision = decision.replacen("\"seq\":", "\"seq\":1", 1);
-    }
-    let forged = Look { folder: look.folder, wanted: &other };
-    let (fate, what) = forged.fate(&files)?;
+    let references = References { forged: Some((1, EVENTS / 2)), ..References::default() };
+    let (fate, what) = DamageCheck { folder, references }.outcome(&files)?;
     let wrong = if fate == Fate::Silent { vec![what] } else { Vec::new() };
     Ok(Row::control("sqlite, one decision of the reference is forged", format!("{fate:?}"), wrong))
 }
