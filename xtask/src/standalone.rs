@@ -58,7 +58,8 @@ pub(crate) fn check() -> Result<(), String> {
     let program = build(PROFILE)?;
     let folder = target().join("static/project");
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // A separate repository, so that the hook is not installed in this one.
+    fs::create_dir_all(folder.join(".git")).map_err(|error| format!("{}: {error}", folder.display()))?;
     let told = |args: &[&str]| {
         let mut command = command(&program, args);
         let own = program.parent().into_iter().map(Path::to_path_buf);
