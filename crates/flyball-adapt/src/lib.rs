@@ -11,3 +11,5 @@ pub mod prices;
 mod same_site;
 pub mod source;
 mod splice;
+
+pub use listen::OnReady;

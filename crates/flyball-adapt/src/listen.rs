@@ -21,8 +21,11 @@ const BREATH: Duration = Duration::from_millis(100);
 /// How long threads that are at work may take to end at last.
 const LAST: Duration = Duration::from_secs(2);
 
+/// Called once, as soon as requests are accepted and a shutdown signal can no longer kill the process outright.
+pub type OnReady = Box<dyn FnOnce() + Send>;
+
 /// Serves until SIGINT or SIGTERM: answers that are under way may end, a second signal ends them.
-pub(crate) fn serve<F, A, B>(listener: TcpListener, answer: F) -> io::Result<()>
+pub(crate) fn serve<F, A, B>(listener: TcpListener, on_ready: OnReady, answer: F) -> io::Result<()>
 where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
     A: Future<Output = Response<B>> + Send + 'static,
@@ -30,7 +33,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(listen(listener, Arc::new(answer)));
+    let served = runtime.block_on(listen(listener, on_ready, Arc::new(answer)));
     // Nobody waits for an answer that never ends.
     runtime.shutdown_timeout(LAST);
     served
@@ -55,7 +58,7 @@ impl Stop {
     }
 }
 
-async fn listen<F, A, B>(listener: TcpListener, answer: Arc<F>) -> io::Result<()>
+async fn listen<F, A, B>(listener: TcpListener, on_ready: OnReady, answer: Arc<F>) -> io::Result<()>
 where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
     A: Future<Output = Response<B>> + Send + 'static,
@@ -65,6 +68,7 @@ where
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut stop = Stop::new()?;
+    on_ready();
     let open = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.preserve_header_case(true).timer(TokioTimer::new());

@@ -34,7 +34,7 @@ pub use otlp::Collector;
 pub use posts::{Lookout, Post};
 pub use problem::Problem;
 pub use runs::{Workshop, order_resume};
-pub use serve::{Listen, PLAIN_HTTP, serve};
+pub use serve::{Listen, OnReady, PLAIN_HTTP, serve};
 pub use signals::log::LogStyle;
 pub use tls::{Tls, TlsError};
 pub use usage::KeyLimits;

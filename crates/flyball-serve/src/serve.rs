@@ -66,11 +66,14 @@ impl Listen {
     }
 }
 
+/// Called once, when requests are accepted and shutdown signals are handled.
+pub type OnReady = Box<dyn FnOnce() + Send>;
+
 /// Serves until SIGINT or SIGTERM. What was taken is answered; a second signal ends it at once.
 ///
 /// # Errors
 /// If the policy cannot be used, or there is no way to listen.
-pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
+pub fn serve(setting: Setting, listen: Listen, on_ready: OnReady) -> io::Result<()> {
     no_core_file();
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -82,7 +85,7 @@ pub fn serve(setting: Setting, listen: Listen) -> io::Result<()> {
         office.signals.log.trouble("listen", "plain_http", PLAIN_HTTP);
     }
     let workers = Workers::start(&office.runs);
-    let served = runtime.block_on(run(Arc::clone(&office), listen, workers));
+    let served = runtime.block_on(run(Arc::clone(&office), listen, workers, on_ready));
     drop(office);
     if let Ok(End::Drained) = served {
         // Everybody has their answer; what is left are threads that end by themselves.
@@ -277,7 +280,7 @@ async fn until_closed(served: impl Future<Output = ()>, connection: &Connection)
     }
 }
 
-async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Result<End> {
+async fn run(office: Arc<Office>, listen: Listen, workers: Workers, on_ready: OnReady) -> io::Result<End> {
     let tcp = listen.tcp.map(|tcp| {
         tcp.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(tcp)
@@ -289,6 +292,7 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers) -> io::Resul
     });
     let socket = socket.transpose()?;
     let mut stop = Stop::new()?;
+    on_ready();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     tokio::spawn(live::follow(Arc::clone(&office)));

@@ -57,9 +57,13 @@ pub struct Setting {
 ///
 /// # Errors
 /// If the server cannot be started.
-pub fn serve_stdio(argv: &[OsString], setting: Setting) -> Result<Option<ExitStatus>, Trouble> {
+pub fn serve_stdio(
+    argv: &[OsString],
+    setting: Setting,
+    on_ready: crate::OnReady,
+) -> Result<Option<ExitStatus>, Trouble> {
     let (session, shared) = (setting.session.clone(), Shared::new(setting));
-    let ended = stdio::serve(argv, Gate::new(Arc::clone(&shared), session));
+    let ended = stdio::serve(argv, Gate::new(Arc::clone(&shared), session), on_ready);
     shared.remove_outputs();
     ended
 }
@@ -68,10 +72,15 @@ pub fn serve_stdio(argv: &[OsString], setting: Setting) -> Result<Option<ExitSta
 ///
 /// # Errors
 /// If the URL cannot be used, or the machine refuses.
-pub fn serve_http(listener: TcpListener, url: &str, setting: Setting) -> Result<(), Trouble> {
+pub fn serve_http(
+    listener: TcpListener,
+    url: &str,
+    setting: Setting,
+    on_ready: crate::OnReady,
+) -> Result<(), Trouble> {
     let shared = Shared::new(setting);
     let http = Arc::new(http::Http::new(Arc::clone(&shared), url)?);
-    let ended = crate::listen::serve(listener, move |request| Arc::clone(&http).answer(request));
+    let ended = crate::listen::serve(listener, on_ready, move |request| Arc::clone(&http).answer(request));
     shared.remove_outputs();
     ended.map_err(crate::model_proxy::refused)
 }

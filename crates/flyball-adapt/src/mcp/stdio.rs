@@ -41,10 +41,15 @@ type Out = Arc<Mutex<Box<dyn Write + Send>>>;
 ///
 /// # Errors
 /// If the server cannot be started.
-pub(super) fn serve(argv: &[OsString], gate: Gate) -> Result<Option<ExitStatus>, Trouble> {
+pub(super) fn serve(
+    argv: &[OsString],
+    gate: Gate,
+    on_ready: crate::OnReady,
+) -> Result<Option<ExitStatus>, Trouble> {
     let (tell, news) = channel();
     // Before the server is there: whoever ends us a moment after its start must not leave it behind.
     signals(tell.clone())?;
+    on_ready();
     let mut child = start(argv)?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let gate = Arc::new(gate);

@@ -47,6 +47,8 @@ pub struct Options {
     pub on_error: OnError,
     /// Who is told when something goes wrong.
     pub complain: Box<dyn Fn(&Trouble) + Send + Sync>,
+    /// Called once the proxy is ready.
+    pub on_ready: crate::OnReady,
 }
 
 /// Serves until it is told to stop (SIGINT, SIGTERM): answers that are under way may end, a second signal ends them.
@@ -62,7 +64,8 @@ pub fn serve(listener: TcpListener, setting: Setting, options: Options) -> Resul
         options.on_error,
         options.complain,
     ));
-    crate::listen::serve(listener, move |request| Arc::clone(&proxy).answer(request)).map_err(refused)
+    crate::listen::serve(listener, options.on_ready, move |request| Arc::clone(&proxy).answer(request))
+        .map_err(refused)
 }
 
 /// What a machine says that does not let us listen.

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::load;
-use crate::posts::Guard;
+use crate::posts::RegistrationSlot;
 use crate::store;
 use crate::words::line;
 use flyball::Preset;
@@ -34,7 +34,8 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
     // Not its arguments: there may be keys among them.
     let program = args.server.first().map(|program| program.to_string_lossy().into_owned());
     let purpose = args.url.clone().or(program).unwrap_or_default();
-    let guard = Guard::stand(recorder.journal(), "mcp", &door.clean(&purpose));
+    let registration = RegistrationSlot::default();
+    let on_ready = registration.on_ready(recorder.journal(), "mcp", door.clean(&purpose).into_owned());
     let desk = Arc::clone(recorder.journal());
     let setting = Setting {
         recorder,
@@ -59,20 +60,22 @@ pub(crate) fn run(args: &Mcp) -> Result<Exit, Failure> {
             let here = listener.local_addr()?;
             // If stderr is gone there is nobody left to tell.
             let _ = writeln!(std::io::stderr(), "flyball mcp: http://{here} -> {}", line(url, 200));
-            mcp::serve_http(listener, url, setting).map_err(|trouble| failure(&trouble))?;
+            mcp::serve_http(listener, url, setting, on_ready).map_err(|trouble| failure(&trouble))?;
             true
         }
         (Some(url), None) => {
             let headers = headers(&args.header)?;
+            on_ready();
             mcp::serve_bridge(url, &headers, setting).map_err(|trouble| failure(&trouble))?;
             true
         }
         (None, _) => {
-            let status = mcp::serve_stdio(&args.server, setting).map_err(|trouble| failure(&trouble))?;
+            let status =
+                mcp::serve_stdio(&args.server, setting, on_ready).map_err(|trouble| failure(&trouble))?;
             status.is_none_or(|status| status.success())
         }
     };
-    drop(guard);
+    drop(registration);
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }

@@ -6,7 +6,7 @@ use crate::deliver::Deliveries;
 use crate::fail::{Exit, Failure};
 use crate::load;
 use crate::paint::{Style, paint_err};
-use crate::posts::Guard;
+use crate::posts::RegistrationSlot;
 use crate::prices;
 use crate::store;
 use crate::words::{line, typed};
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
     let deliveries = Arc::new(Mutex::new(Deliveries::start(&recorder)));
     tell_where(&here.to_string(), &args.upstream, &recorder.journal().address());
     let purpose = format!("{here} -> {}", args.upstream);
-    let guard = Guard::stand(recorder.journal(), "proxy", &door.clean(&purpose));
+    let registration = RegistrationSlot::default();
+    let on_ready = registration.on_ready(recorder.journal(), "proxy", door.clean(&purpose).into_owned());
     let on_error = OnError::or_policy(args.on_error, recorder.policy());
     let desk = Arc::clone(recorder.journal());
     let setting = Setting {
@@ -64,9 +65,10 @@ pub(crate) fn run(args: &Proxy) -> Result<Exit, Failure> {
         hosts: args.host.clone(),
         on_error,
         complain: Box::new(complain),
+        on_ready,
     };
     model_proxy::serve(listener, setting, options).map_err(|trouble| failure(&trouble))?;
-    drop(guard);
+    drop(registration);
     if let Some(deliveries) = Arc::into_inner(deliveries) {
         deliveries.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::commands::proxy::bind;
 use crate::fail::{Exit, Failure};
 use crate::load;
-use crate::posts::{Guard, Lookout};
+use crate::posts::{Lookout, RegistrationSlot};
 use crate::store;
 use crate::words::{age, line};
 use flyball::Preset;
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         let _ = writeln!(std::io::stderr().lock(), "warning[plain_http]: {PLAIN_HTTP}");
     }
     let on = place.clone().or_else(|| socket.map(|path| path.display().to_string()));
-    let guard = Guard::stand(recorder.journal(), "serve", &on.unwrap_or_default());
+    let registration = RegistrationSlot::default();
+    let on_ready = registration.on_ready(recorder.journal(), "serve", on.unwrap_or_default());
     let lookout = Lookout::new(Arc::clone(recorder.journal()), watched(args)?);
     let desk = Arc::clone(recorder.journal());
     let setting = Setting {
@@ -88,8 +89,8 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
         key_limits: key_limits(args),
         insecure_http: args.insecure_http,
     };
-    flyball_serve::serve(setting, listen)?;
-    drop(guard);
+    flyball_serve::serve(setting, listen, on_ready)?;
+    drop(registration);
     // A plain copy of the file is a backup from now on. Nothing is lost if this fails.
     let _ = desk.checkpoint();
     Ok(Exit::Done)

@@ -7,7 +7,7 @@
 mod folders;
 mod processes;
 
-pub(crate) use processes::Guard;
+pub(crate) use processes::RegistrationSlot;
 
 use flyball_journal::{Desk, If, Note, StoreError};
 use flyball_serve::Post;

@@ -6,7 +6,7 @@ use crate::words::line;
 use flyball_journal::{Desk, If, Note};
 use flyball_serve::Post;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a note of a process is called.
 const PREFIX: &str = "process ";
@@ -39,14 +39,14 @@ enum Pulse {
 }
 
 /// This process, while it stands guard.
-pub(crate) struct Guard {
+struct Guard {
     desk: Arc<dyn Desk>,
     key: String,
 }
 
 impl Guard {
     /// Stands guard from now on, until it is dropped. Others of the same kind and purpose that fell here are replaced.
-    pub(crate) fn stand(desk: &Arc<dyn Desk>, kind: &str, what: &str) -> Option<Self> {
+    fn stand(desk: &Arc<dyn Desk>, kind: &str, what: &str) -> Option<Self> {
         let pid = std::process::id();
         let begun = Begun {
             kind: kind.to_owned(),
@@ -66,6 +66,26 @@ impl Guard {
         let until = desk.now().ok()?.saturating_add(GOOD_MS);
         desk.put(&Note { until: Some(until), ..note(&key, text) }, If::Any).ok()?;
         Some(Guard { desk: Arc::clone(desk), key })
+    }
+}
+
+/// Keeps a registration from the moment the process is ready until this is dropped.
+#[derive(Clone, Default)]
+pub(crate) struct RegistrationSlot(Arc<Mutex<Option<Guard>>>);
+
+impl RegistrationSlot {
+    /// The callback that registers the process. Call it once signals are handled: a process that registers earlier and
+    /// is stopped at once dies without removing its entry, and is reported as killed.
+    pub(crate) fn on_ready(
+        &self,
+        desk: &Arc<dyn Desk>,
+        kind: &'static str,
+        purpose: String,
+    ) -> Box<dyn FnOnce() + Send> {
+        let (slot, desk) = (self.clone(), Arc::clone(desk));
+        Box::new(move || {
+            *slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Guard::stand(&desk, kind, &purpose);
+        })
     }
 }
 
