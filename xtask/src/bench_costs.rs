@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Pairs of events in the shorter run of `observe`.
 const PAIRS: u64 = 500;
@@ -146,12 +146,15 @@ fn http(program: &Path, folder: &Path) -> Result<u64, String> {
         let key = key(program, folder, &store)?;
         let args = ["serve", "--listen", "127.0.0.1:0", "--no-socket", "--log", "off", "--store", &store];
         let mut server = flyball(program, folder, true, &args).spawn().map_err(failed("start"))?;
-        let sent = address(&mut server).and_then(|address| send(&address, &key, requests));
+        let mut stderr = BufReader::new(server.stderr.take().ok_or("no standard error")?);
+        let sent = address(&mut stderr).and_then(|address| send(&address, &key, requests));
         let mut kill = command("kill", &["-TERM", &server.id().to_string()]);
         kill.status().map_err(failed("kill"))?;
-        let output = server.wait_with_output().map_err(failed("wait"))?;
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).map_err(failed("read"))?;
+        server.wait().map_err(failed("wait"))?;
         sent?;
-        collected(&String::from_utf8_lossy(&output.stderr))
+        collected(&rest)
     };
     Ok(count(2 * REQUESTS)?.saturating_sub(count(REQUESTS)?) / REQUESTS)
 }
@@ -165,9 +168,8 @@ fn key(program: &Path, folder: &Path, store: &str) -> Result<String, String> {
 }
 
 /// Where the server listens, as it prints it.
-fn address(server: &mut Child) -> Result<String, String> {
-    let stdout = server.stdout.take().ok_or("no standard output")?;
-    for line in BufReader::new(stdout).lines() {
+fn address(stderr: &mut impl BufRead) -> Result<String, String> {
+    for line in stderr.lines() {
         let line = line.map_err(failed("read"))?;
         if let Some((_, rest)) = line.split_once("http://") {
             let end = rest.find([',', '/', ' ']).unwrap_or(rest.len());
