@@ -68,7 +68,8 @@ where
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut stop = Stop::new()?;
-    on_ready();
+    // It writes to the store, which may block or run its own event loop.
+    tokio::task::spawn_blocking(on_ready).await.map_err(io::Error::other)?;
     let open = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.preserve_header_case(true).timer(TokioTimer::new());

@@ -292,7 +292,8 @@ async fn run(office: Arc<Office>, listen: Listen, workers: Workers, on_ready: On
     });
     let socket = socket.transpose()?;
     let mut stop = Stop::new()?;
-    on_ready();
+    // It writes to the store, which may block or run its own event loop.
+    tokio::task::spawn_blocking(on_ready).await.map_err(io::Error::other)?;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     tokio::spawn(live::follow(Arc::clone(&office)));

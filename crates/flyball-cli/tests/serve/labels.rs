@@ -237,7 +237,7 @@ fn soon(what: &str, mut holds: impl FnMut() -> bool) {
 /// A tracker in a folder: a file for each session, with one label a line.
 fn tracker(folder: &Path) {
     std::fs::create_dir_all(folder.join("issues")).unwrap();
-    let script = "#!/bin/sh\ncat > asked.json\nfor file in issues/*; do\n  [ -e \"$file\" ] || continue\n  \
+    let script = "#!/bin/sh\ncat > asked.new\nmv asked.new asked.json\nfor file in issues/*; do\n  [ -e \"$file\" ] || continue\n  \
                   name=$(basename \"$file\")\n  labels=$(sed 's/.*/\"&\"/' \"$file\" | paste -sd, -)\n  \
                   echo \"{\\\"session\\\":\\\"$name\\\",\\\"labels\\\":[$labels],\\\"by\\\":\\\"anna\\\"}\"\ndone\n";
     std::fs::write(folder.join("labels.sh"), script).unwrap();
@@ -277,7 +277,11 @@ fn a_program_that_is_asked_releases_only_what_it_has_shown_before() {
     assert_eq!(state(&server, &anna, "issue-2"), "blocked");
     // A program that fails or talks nonsense changes nothing.
     for broken in ["exit 3", "echo nonsense"] {
-        std::fs::write(server.folder.join("labels.sh"), format!("cat > asked.json\n{broken}\n")).unwrap();
+        std::fs::write(
+            server.folder.join("labels.sh"),
+            format!("cat > asked.new\nmv asked.new asked.json\n{broken}\n"),
+        )
+        .unwrap();
         let _ = std::fs::remove_file(server.folder.join("asked.json"));
         soon("a look that fails", || server.folder.join("asked.json").exists());
         soon("a complaint", || server.said.lock().unwrap().contains("label_command"));
