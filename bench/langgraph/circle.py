@@ -1,4 +1,4 @@
-"""A circle of two nodes that do nothing, walked by LangGraph: bare, or with its SQLite checkpointer in sync mode."""
+"""A cycle of two empty nodes in LangGraph: without storage, or with its SQLite checkpointer in sync mode."""
 
 import sqlite3
 import sys

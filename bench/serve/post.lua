@@ -1,5 +1,5 @@
--- For wrk: each connection reports the calls of a session of its own, every one with a new id.
--- The key of the agent, if there is one, is the first argument.
+-- For wrk: reports calls of several sessions per thread, each with a new id.
+-- The optional first argument is the agent key.
 
 local threads = 0
 function setup(thread)

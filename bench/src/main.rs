@@ -1,12 +1,12 @@
 //! Fixed work for counting instructions. `cargo xtask bench` runs each mode with N and with 2N pairs of events under
-//! callgrind; the difference, divided by N, is what one pair costs, and start-up and preparation cancel out.
+//! callgrind; the difference divided by N is the cost of one pair, so startup and preparation cancel out.
 //!
 //! usage: `flyball-bench MODE PAIRS [HISTORY]`
 //!
-//! A pair is one `tool.requested` and its `tool.finished`. HISTORY is how many events the session has seen before.
-//! The last line on standard output says how many decisions were not `allow`; in all modes but `loop` it must be 0.
+//! A pair is one `tool.requested` and its `tool.finished`. HISTORY is the number of earlier events of the session.
+//! The last line of output is the number of decisions other than `allow`; it must be 0 in all modes except `loop`.
 
-mod lines;
+mod event_lines;
 mod modes;
 
 use std::io::Write;
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Err(what) => {
-            // If nobody reads the complaint, the exit code still tells.
+            // If stderr is closed, the exit code still reports the failure.
             let _ = writeln!(std::io::stderr(), "{what}\nmodes: {}", modes::NAMES.join(" "));
             ExitCode::FAILURE
         }
@@ -31,8 +31,8 @@ fn run(args: &[String]) -> Result<u64, Box<dyn std::error::Error>> {
         return Err("usage: flyball-bench MODE PAIRS [HISTORY]".into());
     };
     let pairs: usize = pairs.parse()?;
-    if pairs > lines::PREPARED {
-        return Err(format!("at most {} pairs are prepared", lines::PREPARED).into());
+    if pairs > event_lines::PREPARED_PAIRS {
+        return Err(format!("at most {} pairs are prepared", event_lines::PREPARED_PAIRS).into());
     }
     let history: usize = rest.first().map_or(Ok(100), |text| text.parse())?;
     modes::run(mode, pairs, history)

@@ -1,8 +1,8 @@
-//! The modes: what is done with the prepared lines.
+//! The modes: the work on the prepared lines.
 
-use crate::lines::{PREPARED, pair};
-use flyball::policy::{Format, parse};
-use flyball::{Event, PolicySource, Preset, Session, State, Verdict};
+use crate::event_lines::{PREPARED_PAIRS, call_pair};
+use flyball::policy::{PolicyFormat, parse};
+use flyball::{Event, PolicySource, Preset, Session, SessionState, Verdict};
 use serde::Deserialize;
 use serde_json::Value;
 use std::error::Error;
@@ -14,23 +14,23 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) const NAMES: [&str; 9] =
     ["parse", "parse-value", "hash", "step", "step-again", "step-rule", "near-loop", "loop", "encode"];
 
-/// Everything on, and the loop guards told to report only, so that a loop goes on for as long as it is measured.
-const LOOP: &str = "preset: workflow\nguards: {repetition: {mode: observe}, cycle: {mode: observe}, \
+/// All guards on, with the loop guards in observe mode, so that a loop lasts as long as it is measured.
+const LOOP_POLICY: &str = "preset: workflow\nguards: {repetition: {mode: observe}, cycle: {mode: observe}, \
                     recurrence: {mode: observe}, stall: {mode: observe}, oscillation: {mode: observe}}\n";
 
-/// Everything on, and one rule of the operator.
-const RULE: &str = "preset: workflow\nrules:\n  - {name: no-prod, when: \"event.type == 'tool.requested' && \
+/// All guards on, and one custom rule.
+const RULE_POLICY: &str = "preset: workflow\nrules:\n  - {name: no-prod, when: \"event.type == 'tool.requested' && \
                     event.tool == 'deploy' && session.calls > 50\", decision: block, message: too late}\n";
 
-/// The length of the loop in mode `loop`.
+/// Length of the loop in mode `loop`.
 const LOOP_PERIOD: usize = 3;
-/// In mode `near-loop`: so many new calls, of which the last few are then made once more.
-const NEW_CALLS: usize = 12;
-const REPEATED: usize = 3;
-/// How many commands take turns in mode `step-again`.
-const COMMANDS: usize = 40;
+/// In mode `near-loop`: number of new calls, the last few of which are then repeated once.
+const NEAR_LOOP_NEW_CALLS: usize = 12;
+const NEAR_LOOP_REPEATED_CALLS: usize = 3;
+/// Number of commands that alternate in mode `step-again`.
+const REPEATED_COMMANDS: usize = 40;
 
-/// Runs a mode; returns how many of its decisions were not `allow`.
+/// Runs a mode; returns the number of decisions other than `allow`.
 pub(crate) fn run(mode: &str, pairs: usize, history: usize) -> Result<u64, Box<dyn Error>> {
     let fresh = |number: usize| (number, number);
     match mode {
@@ -38,28 +38,34 @@ pub(crate) fn run(mode: &str, pairs: usize, history: usize) -> Result<u64, Box<d
         "parse-value" => over_lines(pairs, parse_value),
         "hash" => hash(pairs),
         "step" => steps("preset: workflow\n", pairs, history, fresh),
-        // A few commands in turn, each with a new result every time, as when an agent edits and tests: the results of
-        // known calls are normalised, those of new calls need not be.
-        "step-again" => steps("preset: workflow\n", pairs, history, |number| (number % COMMANDS, number)),
-        "step-rule" => steps(RULE, pairs, history, fresh),
-        "near-loop" => steps("preset: workflow\n", pairs, history, nearly),
-        "loop" => steps(LOOP, pairs, history, |number| (number % LOOP_PERIOD, number % LOOP_PERIOD)),
+        // A few alternating commands, each with a new result every time, as when an agent edits and tests: results of
+        // known calls are normalized, those of new calls need not be.
+        "step-again" => {
+            steps("preset: workflow\n", pairs, history, |number| (number % REPEATED_COMMANDS, number))
+        }
+        "step-rule" => steps(RULE_POLICY, pairs, history, fresh),
+        "near-loop" => steps("preset: workflow\n", pairs, history, near_loop_content),
+        "loop" => steps(LOOP_POLICY, pairs, history, |number| (number % LOOP_PERIOD, number % LOOP_PERIOD)),
         "encode" => encode(pairs, history),
         other => Err(format!("no mode '{other}'").into()),
     }
 }
 
-/// Always on the way to a loop, never there.
-const fn nearly(number: usize) -> (usize, usize) {
-    let (block, at) = (number / (NEW_CALLS + REPEATED), number % (NEW_CALLS + REPEATED));
-    let content = block * NEW_CALLS + if at < NEW_CALLS { at } else { at - REPEATED };
+/// Almost a loop, but never one.
+const fn near_loop_content(number: usize) -> (usize, usize) {
+    let (block, at) = (
+        number / (NEAR_LOOP_NEW_CALLS + NEAR_LOOP_REPEATED_CALLS),
+        number % (NEAR_LOOP_NEW_CALLS + NEAR_LOOP_REPEATED_CALLS),
+    );
+    let content = block * NEAR_LOOP_NEW_CALLS
+        + if at < NEAR_LOOP_NEW_CALLS { at } else { at - NEAR_LOOP_REPEATED_CALLS };
     (content, content)
 }
 
-/// A request as a user of the JSON library would write it down.
+/// A typed request for a JSON library.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the fields are there to be filled")]
-struct Requested {
+#[expect(dead_code, reason = "the fields are only deserialized")]
+struct TypedRequest {
     #[serde(rename = "type")]
     kind: String,
     session: String,
@@ -68,21 +74,21 @@ struct Requested {
     round: u64,
     call: String,
     tool: String,
-    args: Arguments,
+    args: TypedArguments,
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the fields are there to be filled")]
-struct Arguments {
+#[expect(dead_code, reason = "the fields are only deserialized")]
+struct TypedArguments {
     command: String,
     description: String,
     timeout_ms: u64,
 }
 
-/// A result likewise.
+/// A typed result.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the fields are there to be filled")]
-struct Finished {
+#[expect(dead_code, reason = "the fields are only deserialized")]
+struct TypedResult {
     #[serde(rename = "type")]
     kind: String,
     session: String,
@@ -96,8 +102,8 @@ struct Finished {
 }
 
 fn parse_typed([requested, finished]: &[String; 2]) -> Result<(), serde_json::Error> {
-    black_box(serde_json::from_str::<Requested>(requested)?);
-    black_box(serde_json::from_str::<Finished>(finished)?);
+    black_box(serde_json::from_str::<TypedRequest>(requested)?);
+    black_box(serde_json::from_str::<TypedResult>(finished)?);
     Ok(())
 }
 
@@ -107,8 +113,8 @@ fn parse_value([requested, finished]: &[String; 2]) -> Result<(), serde_json::Er
     Ok(())
 }
 
-/// The loop whose instructions are counted. It keeps its name and its frame, because callgrind collects only while it
-/// runs: reading the policy and living through the history cost more than the loop, and not the same in every run.
+/// The loop whose instructions are counted. It keeps its name and its stack frame, because callgrind collects only
+/// while it runs: parsing the policy and replaying the history cost more than the loop, and vary between runs.
 #[inline(never)]
 pub(crate) fn measured(
     pairs: usize,
@@ -122,7 +128,7 @@ pub(crate) fn measured(
 }
 
 fn prepared_lines() -> Vec<[String; 2]> {
-    (0..PREPARED).map(|number| pair(number, number, number)).collect()
+    (0..PREPARED_PAIRS).map(|number| call_pair(number, number, number)).collect()
 }
 
 fn over_lines(
@@ -137,7 +143,7 @@ fn over_lines(
     })
 }
 
-/// The floor of every loop detector: hash what came, compare it with what came last.
+/// Lower bound for any loop detector: hash each event and compare it with the previous one.
 fn hash(pairs: usize) -> Result<u64, Box<dyn Error>> {
     let prepared = prepared_lines();
     let mut last = [0; 2];
@@ -151,17 +157,17 @@ fn hash(pairs: usize) -> Result<u64, Box<dyn Error>> {
 }
 
 fn events(number: usize, (asked, told): (usize, usize)) -> Result<[Event; 2], flyball::Error> {
-    let [requested, finished] = pair(number, asked, told);
+    let [requested, finished] = call_pair(number, asked, told);
     Ok([Event::from_json(&requested)?, Event::from_json(&finished)?])
 }
 
 fn session(policy: &str) -> Result<Session, Box<dyn Error>> {
-    let layer = parse(policy, Format::Yaml, "bench")?;
+    let layer = parse(policy, PolicyFormat::Yaml, "bench")?;
     let source = PolicySource::new(vec![layer], Preset::Workflow)?;
     Ok(Session::new(Arc::clone(source.base())))
 }
 
-/// A session with a history, and prepared events that go on from there.
+/// A session with a history, and prepared events that continue it.
 fn steps(
     policy: &str,
     pairs: usize,
@@ -176,7 +182,7 @@ fn steps(
             stopped += u64::from(session.step(&event)?.decision != Verdict::Allow);
         }
     }
-    let prepared = (before..before + PREPARED).map(|number| events(number, content(number)));
+    let prepared = (before..before + PREPARED_PAIRS).map(|number| events(number, content(number)));
     let prepared: Vec<[Event; 2]> = prepared.collect::<Result<_, _>>()?;
     let measured = measured(pairs, &mut |at| {
         let mut stopped = 0;
@@ -189,7 +195,7 @@ fn steps(
     Ok(stopped + measured)
 }
 
-/// Through the encoded form and back, once a pair, as a hook does that keeps its state in a file.
+/// Encodes and decodes the state once per pair, like a hook that keeps its state in a file.
 fn encode(pairs: usize, history: usize) -> Result<u64, Box<dyn Error>> {
     let mut session = session("preset: workflow\n")?;
     for number in 0..history / 2 {
@@ -199,7 +205,7 @@ fn encode(pairs: usize, history: usize) -> Result<u64, Box<dyn Error>> {
     }
     measured(pairs, &mut |_| {
         let bytes = black_box(session.state().encode()?);
-        black_box(State::decode(&bytes)?);
+        black_box(SessionState::decode(&bytes)?);
         Ok(0)
     })
 }

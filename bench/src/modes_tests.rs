@@ -1,17 +1,17 @@
-//! Each mode does what it measures: nothing trips where nothing should, and the loop is seen.
+//! Each mode does what it measures: nothing trips unexpectedly, and the loop is detected.
 
-use super::{LOOP, LOOP_PERIOD, NAMES, events, run, session};
+use super::{LOOP_PERIOD, LOOP_POLICY, NAMES, events, run, session};
 
 #[test]
-fn no_mode_is_stopped() {
+fn no_mode_is_blocked() {
     for mode in NAMES {
         assert_eq!(run(mode, 120, 100).unwrap(), 0, "{mode}");
     }
 }
 
 #[test]
-fn the_loop_is_reported() {
-    let mut session = session(LOOP).unwrap();
+fn loop_is_reported() {
+    let mut session = session(LOOP_POLICY).unwrap();
     let mut trips = 0;
     for number in 0..60 {
         for event in events(number, (number % LOOP_PERIOD, number % LOOP_PERIOD)).unwrap() {
@@ -22,6 +22,6 @@ fn the_loop_is_reported() {
 }
 
 #[test]
-fn an_unknown_mode_is_an_error() {
+fn unknown_mode_is_an_error() {
     assert!(run("nothing", 1, 1).is_err());
 }

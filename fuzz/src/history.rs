@@ -1,19 +1,20 @@
-//! Bytes as a whole history: a policy, then up to forty events of a few sessions, stopped and taken up again once.
+//! Interprets bytes as a history: a policy, then up to forty events of a few sessions, reloaded once.
 //!
-//! Arguments, results and names come from small alphabets, so that the guards see repetitions, cycles and stalls and
-//! not only noise. One opcode takes the bytes as they are, as a line of JSON.
+//! Arguments, results and names come from small alphabets, so that the guards see repetitions, cycles and stalls, not
+//! only noise. One opcode uses the raw bytes as a line of JSON.
 
 mod decoder;
 
-use decoder::{Decoder, Step};
+use decoder::{Decoder, HistoryStep};
 use flyball::limits::{FEEDBACK_CHARS, STATE_BYTES};
-use flyball::policy::{Format, Layer, Origin, parse};
+use flyball::policy::{PolicyFormat, PolicyLayer, ValueOrigin, parse};
 use flyball::{
-    Decision, Error, Event, Kind, PolicySource, Preset, Session, Sessions, State, Status, Verdict,
+    Decision, Error, Event, EventKind, PolicySource, Preset, Session, SessionPhase, SessionState, Sessions,
+    Verdict,
 };
 use std::sync::OnceLock;
 
-/// How many events one history has at most.
+/// Maximum number of events in a history.
 const EVENTS: usize = 40;
 
 /// A policy with every limit low, so that short histories trip.
@@ -31,7 +32,7 @@ tools: {job_output: {effect: poll}, delete_task: {effect: destructive}, bash: {r
 releases: {grant: 2, ceiling: 2}
 ";
 
-/// Other modes than the defaults, and a rule.
+/// Non-default modes, and a custom rule.
 const RULES: &str = r#"
 preset: workflow
 guards: {visits: {mode: observe}, cycle: {mode: warn}, repetition: {result_aware: false}}
@@ -45,43 +46,43 @@ fn sources() -> &'static [PolicySource] {
         let mut all: Vec<PolicySource> =
             [Preset::Agent, Preset::Workflow, Preset::Observe].map(PolicySource::preset).into();
         for text in [LOW, RULES] {
-            let parsed = parse(text, Format::Yaml, "fuzz").expect("our own policy parses");
-            // Without the places of its keys, because each run copies it.
-            let layer = Layer::from_value(Origin::Inline, parsed.tree);
+            let parsed = parse(text, PolicyFormat::Yaml, "fuzz").expect("our own policy parses");
+            // Without key positions, because each run copies it.
+            let layer = PolicyLayer::from_value(ValueOrigin::Inline, parsed.tree);
             all.push(PolicySource::new(vec![layer], Preset::Agent).expect("our own policy resolves"));
         }
         all
     })
 }
 
-/// A history that is stopped and taken up again gives the same decisions as one that is not.
+/// A reloaded history gives the same decisions as an uninterrupted one.
 pub fn check(bytes: &[u8]) {
     let Some((&[choice, stop], rest)) = bytes.split_first_chunk::<2>() else { return };
     let sources = sources();
     let source = &sources[usize::from(choice) % sources.len()];
-    let mut run = Run { whole: Sessions::new(source.clone()), broken: None, last: None };
+    let mut run = Run { whole: Sessions::new(source.clone()), reloaded: None, last: None };
     let mut decoder = Decoder::new(rest);
     for number in 0..EVENTS {
         if number == usize::from(stop) % EVENTS {
-            run.broken = Some(taken_up(source, &run.whole));
+            run.reloaded = Some(reload(source, &run.whole));
         }
         match decoder.next() {
-            Some(Step::Fresh(event)) => run.step(event),
-            Some(Step::Again) => run.again(),
+            Some(HistoryStep::New(event)) => run.step(event),
+            Some(HistoryStep::Again) => run.redeliver(),
             None => break,
         }
     }
     run.finish();
 }
 
-/// All sessions through their encoded form.
-fn taken_up(source: &PolicySource, sessions: &Sessions) -> Sessions {
+/// Encodes and decodes all sessions.
+fn reload(source: &PolicySource, sessions: &Sessions) -> Sessions {
     let mut again = Sessions::new(source.clone());
     for (name, session) in sessions.iter() {
         let bytes = session.state().encode().expect("a state can be encoded");
         assert!(bytes.len() <= STATE_BYTES, "the state has {} bytes", bytes.len());
-        let state = State::decode(&bytes).expect("an encoded state can be decoded");
-        let session = Session::resume(source, state).expect("a session can be taken up again");
+        let state = SessionState::decode(&bytes).expect("an encoded state can be decoded");
+        let session = Session::resume(source, state).expect("a session can be resumed");
         again.insert(name, session);
     }
     again
@@ -89,8 +90,8 @@ fn taken_up(source: &PolicySource, sessions: &Sessions) -> Sessions {
 
 struct Run {
     whole: Sessions,
-    /// The same sessions, once they were stopped and taken up again.
-    broken: Option<Sessions>,
+    /// The reloaded sessions.
+    reloaded: Option<Sessions>,
     last: Option<(Event, Result<Decision, Error>)>,
 }
 
@@ -98,49 +99,49 @@ impl Run {
     fn step(&mut self, event: Event) {
         let before = self.whole.get(&event.session).map(|session| session.state().status());
         let answer = self.whole.step(&event);
-        if let Some(broken) = &mut self.broken {
-            // Every other event in error is kept from the second run: an error must leave no trace.
+        if let Some(reloaded) = &mut self.reloaded {
+            // Every other invalid event is withheld from the reloaded run: an error must leave no trace.
             if answer.is_ok() || event.at.is_some_and(|at| at % 2 == 0) {
-                assert_eq!(broken.step(&event), answer, "taken up again, the answer to {event:?} differs");
+                assert_eq!(reloaded.step(&event), answer, "after a reload, the answer to {event:?} differs");
             }
         }
         if let Ok(decision) = &answer {
-            promises(before, &event, decision);
+            check_invariants(before, &event, decision);
         }
         self.last = Some((event, answer));
     }
 
-    /// The last event is delivered once more; with an id it must get the same answer.
-    fn again(&mut self) {
+    /// Redelivers the last event; with an id it must get the same answer.
+    fn redeliver(&mut self) {
         let Some((event, before)) = self.last.take() else { return };
         let known = event.id.is_some();
         self.step(event);
         if let (true, Ok(before), Some((_, Ok(again)))) = (known, before, &self.last) {
-            assert_eq!(again, &before, "delivered again, the event got another answer");
+            assert_eq!(again, &before, "the redelivered event got another answer");
         }
     }
 
     fn finish(self) {
-        let Some(broken) = &self.broken else { return };
-        assert_eq!(self.whole.iter().count(), broken.iter().count(), "a session is missing");
-        for ((name, whole), (_, broken)) in self.whole.iter().zip(broken.iter()) {
-            assert_eq!(whole.state(), broken.state(), "taken up again, the state of {name} differs");
-            assert_eq!(whole.policy(), broken.policy(), "taken up again, the policy of {name} differs");
+        let Some(reloaded) = &self.reloaded else { return };
+        assert_eq!(self.whole.iter().count(), reloaded.iter().count(), "a session is missing");
+        for ((name, whole), (_, reloaded)) in self.whole.iter().zip(reloaded.iter()) {
+            assert_eq!(whole.state(), reloaded.state(), "after a reload, the state of {name} differs");
+            assert_eq!(whole.policy(), reloaded.policy(), "after a reload, the policy of {name} differs");
         }
     }
 }
 
-/// What the contract says about every decision.
-fn promises(before: Option<Status>, event: &Event, decision: &Decision) {
+/// Checks the invariants of every decision.
+fn check_invariants(before: Option<SessionPhase>, event: &Event, decision: &Decision) {
     if let Some(feedback) = &decision.feedback {
         assert!(feedback.chars().count() <= FEEDBACK_CHARS, "the feedback is too long");
     }
-    // An answer given again after a long time may have lost its trips; only fresh answers are held to the rest.
-    if event.id.is_some() || matches!(event.kind, Kind::ToolRequested { call: Some(_), .. }) {
+    // A repeated answer may have lost its trips after a long time, so only new answers are checked further.
+    if event.id.is_some() || matches!(event.kind, EventKind::ToolRequested { call: Some(_), .. }) {
         return;
     }
     assert!(decision.decision == Verdict::Allow || !decision.trips.is_empty(), "{decision:?} has no reason");
-    if before == Some(Status::Halted) && event.kind.asks() {
+    if before == Some(SessionPhase::Halted) && event.kind.needs_decision() {
         assert_eq!(decision.decision, Verdict::Halt, "a halt is latched; {event:?} got {decision:?}");
     }
 }

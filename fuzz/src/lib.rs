@@ -1,7 +1,7 @@
-//! What the fuzz targets check, one function each. They live here and not in the targets, so that a stored input can
-//! be put to them by any program.
+//! The checks of the fuzz targets, one function each. They are in a library, so that any program can run them on a
+//! stored input.
 //!
-//! Each function panics if a promise of the core is broken; a panic is how a fuzz target reports.
+//! Each function panics if an invariant of the core is broken, which is how a fuzz target reports a failure.
 
 pub mod events;
 pub mod history;

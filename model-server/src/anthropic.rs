@@ -1,12 +1,12 @@
-//! Anthropic messages: what a valid request is, and how an answer looks.
+//! Anthropic messages: request validation and replies.
 
-use crate::protocol::{Event, Refusal, model, pieces};
-use crate::request::Request;
-use crate::script::Behaviour;
+use crate::protocol::{RequestRejection, StreamEvent, model, split_chars};
+use crate::request::RecordedRequest;
+use crate::script::ReplyBehavior;
 use serde_json::{Map, Value, json};
 
-/// What a request may say; anything else is refused, as the real one does.
-const KNOWN: [&str; 12] = [
+/// Accepted parameters; others are rejected, as by the real API.
+const KNOWN_PARAMS: [&str; 12] = [
     "model",
     "messages",
     "system",
@@ -21,13 +21,13 @@ const KNOWN: [&str; 12] = [
     "metadata",
 ];
 
-/// Refuses what the real one refuses.
-pub(crate) fn check(request: &Request) -> Result<(), Refusal> {
+/// Rejects what the real API rejects.
+pub(crate) fn validate(request: &RecordedRequest) -> Result<(), RequestRejection> {
     if request.header("anthropic-version").is_none_or(str::is_empty) {
         return Err(invalid("anthropic-version: header is required"));
     }
     let body = request.body.as_object().ok_or_else(|| invalid("The request body is not valid JSON"))?;
-    if let Some(unknown) = body.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+    if let Some(unknown) = body.keys().find(|key| !KNOWN_PARAMS.contains(&key.as_str())) {
         return Err(invalid(format!("{unknown}: Extra inputs are not permitted")));
     }
     if body.get("model").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -49,8 +49,8 @@ pub(crate) fn check(request: &Request) -> Result<(), Refusal> {
     check_messages(messages.ok_or_else(|| invalid("messages: at least one message is required"))?)
 }
 
-/// Roles in turn, and every `tool_use` answered at the beginning of the next message.
-fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
+/// Checks that roles alternate, and that every `tool_use` has a result at the start of the next message.
+fn check_messages(messages: &[Value]) -> Result<(), RequestRejection> {
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let wanted = if index % 2 == 0 { "user" } else { "assistant" };
@@ -74,7 +74,9 @@ fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
                         )));
                     }
                 }
-                "tool_result" if wanted == "user" && !results_over => close(block, &mut open, index)?,
+                "tool_result" if wanted == "user" && !results_over => {
+                    close_tool_use(block, &mut open, index)?
+                }
                 "tool_use" if wanted == "assistant" => uses.push(check_use(block, index)?),
                 other => return Err(invalid(format!("messages.{index}: unexpected block '{other}'"))),
             }
@@ -94,7 +96,7 @@ fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
     }
 }
 
-fn close(block: &Value, open: &mut Vec<&str>, index: usize) -> Result<(), Refusal> {
+fn close_tool_use(block: &Value, open: &mut Vec<&str>, index: usize) -> Result<(), RequestRejection> {
     let id = block.get("tool_use_id").and_then(Value::as_str).unwrap_or_default();
     let at = open.iter().position(|open| *open == id);
     let at = at.ok_or_else(|| {
@@ -104,7 +106,7 @@ fn close(block: &Value, open: &mut Vec<&str>, index: usize) -> Result<(), Refusa
     Ok(())
 }
 
-fn check_use(block: &Value, index: usize) -> Result<&str, Refusal> {
+fn check_use(block: &Value, index: usize) -> Result<&str, RequestRejection> {
     let id = block.get("id").and_then(Value::as_str).filter(|id| is_name(id));
     let id = id.ok_or_else(|| {
         invalid(format!("messages.{index}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"))
@@ -123,10 +125,10 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The events of a stream.
-pub(crate) fn events(said: &Behaviour, request: &Value, number: usize) -> Vec<Event> {
+pub(crate) fn events(said: &ReplyBehavior, request: &Value, number: usize) -> Vec<StreamEvent> {
     let event = |name: &'static str, mut data: Value| {
         data["type"] = Value::from(name);
-        Event { name: Some(name), data: data.to_string() }
+        StreamEvent { name: Some(name), data: data.to_string() }
     };
     let mut start = message(said, request, number, json!([]), Value::Null);
     let mut first = usage(said);
@@ -140,7 +142,7 @@ pub(crate) fn events(said: &Behaviour, request: &Value, number: usize) -> Vec<Ev
     if !said.text.is_empty() {
         let block = json!({"type": "text", "text": ""});
         events.push(event("content_block_start", json!({"index": index, "content_block": block})));
-        for piece in pieces(&said.text, said.piece_chars) {
+        for piece in split_chars(&said.text, said.piece_chars) {
             let delta = json!({"type": "text_delta", "text": piece});
             events.push(event("content_block_delta", json!({"index": index, "delta": delta})));
         }
@@ -148,25 +150,25 @@ pub(crate) fn events(said: &Behaviour, request: &Value, number: usize) -> Vec<Ev
         index += 1;
     }
     for (at, call) in said.calls.iter().enumerate() {
-        let id = call.written_id("toolu", number, at);
+        let id = call.wire_id("toolu", number, at);
         let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": {}});
         events.push(event("content_block_start", json!({"index": index, "content_block": block})));
-        for piece in pieces(&call.written_args(), said.piece_chars) {
+        for piece in split_chars(&call.wire_args(), said.piece_chars) {
             let delta = json!({"type": "input_json_delta", "partial_json": piece});
             events.push(event("content_block_delta", json!({"index": index, "delta": delta})));
         }
         events.push(event("content_block_stop", json!({"index": index})));
         index += 1;
     }
-    let mut last = json!({"delta": {"stop_reason": stop(said), "stop_sequence": null}});
+    let mut last = json!({"delta": {"stop_reason": stop_reason(said), "stop_sequence": null}});
     last["usage"] = if said.no_usage { json!({}) } else { json!({"output_tokens": said.usage.output}) };
     events.push(event("message_delta", last));
     events.push(event("message_stop", json!({})));
     events
 }
 
-/// The answer as one object.
-pub(crate) fn whole(said: &Behaviour, request: &Value, number: usize) -> Value {
+/// The reply as one object.
+pub(crate) fn document(said: &ReplyBehavior, request: &Value, number: usize) -> Value {
     let mut content = Vec::new();
     if !said.text.is_empty() {
         content.push(json!({"type": "text", "text": said.text}));
@@ -177,17 +179,17 @@ pub(crate) fn whole(said: &Behaviour, request: &Value, number: usize) -> Value {
             None if call.args.is_null() => json!({}),
             None => call.args.clone(),
         };
-        let id = call.written_id("toolu", number, at);
+        let id = call.wire_id("toolu", number, at);
         content.push(json!({"type": "tool_use", "id": id, "name": call.name, "input": input}));
     }
-    let mut answer = message(said, request, number, Value::from(content), Value::from(stop(said)));
+    let mut answer = message(said, request, number, Value::from(content), Value::from(stop_reason(said)));
     if !said.no_usage {
         answer["usage"] = Value::Object(usage(said));
     }
     answer
 }
 
-/// An error as the real one writes it.
+/// An error in the format of the real API.
 pub(crate) fn error(status: u16, kind: Option<&str>, message: &str) -> Value {
     let usual = match status {
         400 => "invalid_request_error",
@@ -201,18 +203,24 @@ pub(crate) fn error(status: u16, kind: Option<&str>, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind.unwrap_or(usual), "message": message}})
 }
 
-fn message(said: &Behaviour, request: &Value, number: usize, content: Value, stop_reason: Value) -> Value {
+fn message(
+    said: &ReplyBehavior,
+    request: &Value,
+    number: usize,
+    content: Value,
+    stop_reason: Value,
+) -> Value {
     json!({"id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": model(said, request),
         "content": content, "stop_reason": stop_reason, "stop_sequence": null})
 }
 
-fn stop(said: &Behaviour) -> String {
+fn stop_reason(said: &ReplyBehavior) -> String {
     let usual = if said.calls.is_empty() { "end_turn" } else { "tool_use" };
     said.stop.clone().unwrap_or_else(|| usual.to_owned())
 }
 
-/// What was read from the cache or written to it is not among the `input_tokens`.
-fn usage(said: &Behaviour) -> Map<String, Value> {
+/// Tokens read from or written to the cache are not part of `input_tokens`.
+fn usage(said: &ReplyBehavior) -> Map<String, Value> {
     let used = said.usage;
     let fresh = used.input.saturating_sub(used.cached).saturating_sub(used.cache_write);
     let all = [
@@ -224,6 +232,6 @@ fn usage(said: &Behaviour) -> Map<String, Value> {
     all.into_iter().map(|(name, tokens)| (name.to_owned(), Value::from(tokens))).collect()
 }
 
-fn invalid(message: impl Into<String>) -> Refusal {
-    Refusal { status: 400, message: message.into(), param: None }
+fn invalid(message: impl Into<String>) -> RequestRejection {
+    RequestRejection { status: 400, message: message.into(), param: None }
 }

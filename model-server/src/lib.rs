@@ -1,10 +1,10 @@
-//! A local model server: it speaks the OpenAI and the Anthropic protocol over real HTTP and says what a script tells it
-//! to, mishaps included. For tests and demos; it is not published.
+//! A local model server for tests and demos: implements the OpenAI and Anthropic protocols over real HTTP and returns
+//! scripted replies, including faults. It is not published.
 //!
 //! ```
-//! use flyball_model_server::{Behaviour, Script, Server};
+//! use flyball_model_server::{ModelServer, ReplyBehavior, ServerScript};
 //!
-//! let server = Server::start(Script::new([Behaviour::text("hello"), Behaviour::status(429)]))?;
+//! let server = ModelServer::start(ServerScript::new([ReplyBehavior::text("hello"), ReplyBehavior::status(429)]))?;
 //! println!("{}/v1/chat/completions", server.url());
 //! assert!(server.requests().is_empty());
 //! # Ok::<(), std::io::Error>(())
@@ -12,14 +12,17 @@
 
 mod anthropic;
 mod openai;
-mod plan;
 mod protocol;
 mod request;
+mod response_plan;
 mod script;
-mod serve;
+mod server;
 
-pub use plan::{Plan, Step};
-pub use protocol::Protocol;
-pub use request::Request;
-pub use script::{Behaviour, ErrorEvent, Framing, Newline, Pick, Repeat, SaidCall, Script, Usage};
-pub use serve::Server;
+pub use protocol::ModelProtocol;
+pub use request::RecordedRequest;
+pub use response_plan::{ResponsePlan, WriteStep};
+pub use script::{
+    Framing, Newline, RepeatMode, ReplyBehavior, ReplySelection, ScriptedCall, ScriptedUsage, ServerScript,
+    StreamErrorEvent,
+};
+pub use server::ModelServer;

@@ -1,12 +1,12 @@
-//! OpenAI chat completions: what a valid request is, and how an answer looks.
+//! OpenAI chat completions: request validation and replies.
 
-use crate::protocol::{Event, Refusal, model, pieces};
-use crate::request::Request;
-use crate::script::Behaviour;
+use crate::protocol::{RequestRejection, StreamEvent, model, split_chars};
+use crate::request::RecordedRequest;
+use crate::script::ReplyBehavior;
 use serde_json::{Value, json};
 
-/// What a request may say; anything else is refused, as the real one does.
-const KNOWN: [&str; 14] = [
+/// Accepted parameters; others are rejected, as by the real API.
+const KNOWN_PARAMS: [&str; 14] = [
     "model",
     "messages",
     "tools",
@@ -22,14 +22,14 @@ const KNOWN: [&str; 14] = [
     "seed",
     "reasoning_effort",
 ];
-/// Every answer was made at this time.
+/// Creation time of every reply.
 const CREATED: u64 = 1_700_000_000;
 
-/// Refuses what the real one refuses.
-pub(crate) fn check(request: &Request) -> Result<(), Refusal> {
+/// Rejects what the real API rejects.
+pub(crate) fn validate(request: &RecordedRequest) -> Result<(), RequestRejection> {
     let body =
         request.body.as_object().ok_or_else(|| invalid("We could not parse the JSON body.", "body"))?;
-    if let Some(unknown) = body.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+    if let Some(unknown) = body.keys().find(|key| !KNOWN_PARAMS.contains(&key.as_str())) {
         return Err(invalid(format!("Unrecognized request argument supplied: {unknown}"), unknown));
     }
     if body.get("model").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -61,7 +61,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Refusal> {
     )
 }
 
-fn check_tools(tools: Option<&Value>) -> Result<(), Refusal> {
+fn check_tools(tools: Option<&Value>) -> Result<(), RequestRejection> {
     let Some(tools) = tools else { return Ok(()) };
     let tools = tools.as_array().filter(|tools| !tools.is_empty());
     for tool in tools.ok_or_else(|| invalid("[] is too short - 'tools'", "tools"))? {
@@ -82,8 +82,8 @@ fn check_tools(tools: Option<&Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Roles, contents, and that every tool call has its result right after it.
-fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
+/// Checks roles and contents, and that every tool call is followed by its result.
+fn check_messages(messages: &[Value]) -> Result<(), RequestRejection> {
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
@@ -123,8 +123,8 @@ fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
     }
 }
 
-/// The ids of an assistant's calls.
-fn check_calls(message: &Value, has_text: bool, index: usize) -> Result<Vec<&str>, Refusal> {
+/// The ids of an assistant message's calls.
+fn check_calls(message: &Value, has_text: bool, index: usize) -> Result<Vec<&str>, RequestRejection> {
     let Some(calls) = message.get("tool_calls") else {
         let nothing = || {
             invalid(format!("Invalid value for 'content' in message {index}: expected a string."), "messages")
@@ -150,7 +150,7 @@ fn check_calls(message: &Value, has_text: bool, index: usize) -> Result<Vec<&str
 }
 
 /// The events of a stream.
-pub(crate) fn events(said: &Behaviour, request: &Value, number: usize) -> Vec<Event> {
+pub(crate) fn events(said: &ReplyBehavior, request: &Value, number: usize) -> Vec<StreamEvent> {
     let wants_usage =
         request.pointer("/stream_options/include_usage") == Some(&Value::Bool(true)) && !said.no_usage;
     let chunk = |choices: Value, usage: Option<Value>| {
@@ -159,51 +159,51 @@ pub(crate) fn events(said: &Behaviour, request: &Value, number: usize) -> Vec<Ev
         if wants_usage {
             chunk["usage"] = usage.unwrap_or_default();
         }
-        Event { name: None, data: chunk.to_string() }
+        StreamEvent { name: None, data: chunk.to_string() }
     };
     let delta = |delta: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
     let mut events = vec![delta(json!({"role": "assistant", "content": ""}))];
     if !said.text.is_empty() {
         events.extend(
-            pieces(&said.text, said.piece_chars).iter().map(|piece| delta(json!({"content": piece}))),
+            split_chars(&said.text, said.piece_chars).iter().map(|piece| delta(json!({"content": piece}))),
         );
     }
     for (index, call) in said.calls.iter().enumerate() {
-        let id = call.written_id("call", number, index);
+        let id = call.wire_id("call", number, index);
         events.push(delta(json!({"tool_calls": [{"index": index, "id": id, "type": "function",
             "function": {"name": call.name, "arguments": ""}}]})));
-        for piece in pieces(&call.written_args(), said.piece_chars) {
+        for piece in split_chars(&call.wire_args(), said.piece_chars) {
             events.push(delta(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})));
         }
     }
-    events.push(chunk(json!([{"index": 0, "delta": {}, "finish_reason": stop(said)}]), None));
+    events.push(chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(said)}]), None));
     if wants_usage {
         events.push(chunk(json!([]), Some(usage(said))));
     }
-    events.push(Event { name: None, data: "[DONE]".to_owned() });
+    events.push(StreamEvent { name: None, data: "[DONE]".to_owned() });
     events
 }
 
-/// The answer as one object.
-pub(crate) fn whole(said: &Behaviour, request: &Value, number: usize) -> Value {
+/// The reply as one object.
+pub(crate) fn document(said: &ReplyBehavior, request: &Value, number: usize) -> Value {
     let mut message = json!({"role": "assistant", "content": said.text, "refusal": null});
     if !said.calls.is_empty() {
         let calls = said.calls.iter().enumerate().map(|(index, call)| {
-            json!({"id": call.written_id("call", number, index), "type": "function",
-                "function": {"name": call.name, "arguments": call.written_args()}})
+            json!({"id": call.wire_id("call", number, index), "type": "function",
+                "function": {"name": call.name, "arguments": call.wire_args()}})
         });
         message["tool_calls"] = calls.collect();
     }
     let mut answer = json!({"id": format!("chatcmpl-{number}"), "object": "chat.completion", "created": CREATED,
         "model": model(said, request),
-        "choices": [{"index": 0, "message": message, "finish_reason": stop(said)}]});
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(said)}]});
     if !said.no_usage {
         answer["usage"] = usage(said);
     }
     answer
 }
 
-/// An error as the real one writes it.
+/// An error in the format of the real API.
 pub(crate) fn error(status: u16, kind: Option<&str>, message: &str, param: Option<&str>) -> Value {
     let usual = match status {
         401 => "invalid_api_key",
@@ -215,17 +215,17 @@ pub(crate) fn error(status: u16, kind: Option<&str>, message: &str, param: Optio
     json!({"error": {"message": message, "type": kind, "param": param, "code": kind}})
 }
 
-fn stop(said: &Behaviour) -> String {
+fn finish_reason(said: &ReplyBehavior) -> String {
     let usual = if said.calls.is_empty() { "stop" } else { "tool_calls" };
     said.stop.clone().unwrap_or_else(|| usual.to_owned())
 }
 
-fn usage(said: &Behaviour) -> Value {
+fn usage(said: &ReplyBehavior) -> Value {
     let used = said.usage;
     json!({"prompt_tokens": used.input, "completion_tokens": used.output, "total_tokens": used.input + used.output,
         "prompt_tokens_details": {"cached_tokens": used.cached}})
 }
 
-fn invalid(message: impl Into<String>, param: &str) -> Refusal {
-    Refusal::invalid(message, param)
+fn invalid(message: impl Into<String>, param: &str) -> RequestRejection {
+    RequestRejection::invalid(message, param)
 }

@@ -1,14 +1,14 @@
-//! What the two protocols share: which one a request speaks, and how a behaviour becomes an answer.
+//! Shared by both protocols: routing of requests, and turning a scripted behavior into a response.
 
-use crate::plan::{Plan, Step};
-use crate::request::Request;
-use crate::script::{Behaviour, Framing, SaidCall, Script};
+use crate::request::RecordedRequest;
+use crate::response_plan::{ResponsePlan, WriteStep};
+use crate::script::{Framing, ReplyBehavior, ScriptedCall, ServerScript};
 use crate::{anthropic, openai};
 use serde_json::Value;
 
 /// The two protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ModelProtocol {
     /// OpenAI chat completions.
     OpenAi,
     /// Anthropic messages.
@@ -16,134 +16,147 @@ pub enum Protocol {
 }
 
 /// One event of a stream.
-pub(crate) struct Event {
+pub(crate) struct StreamEvent {
     pub(crate) name: Option<&'static str>,
     pub(crate) data: String,
 }
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RequestRejection {
     pub(crate) status: u16,
     pub(crate) message: String,
-    /// The parameter that is wrong, if it is one.
+    /// The invalid parameter, if any.
     pub(crate) param: Option<String>,
 }
 
-impl Refusal {
-    /// The request is not valid.
+impl RequestRejection {
+    /// An invalid request.
     pub(crate) fn invalid(message: impl Into<String>, param: &str) -> Self {
-        Refusal { status: 400, message: message.into(), param: Some(param.to_owned()) }
+        RequestRejection { status: 400, message: message.into(), param: Some(param.to_owned()) }
     }
 }
 
-impl Protocol {
+impl ModelProtocol {
     /// The protocol of a path.
     #[must_use]
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         if path.ends_with("/chat/completions") {
-            Some(Protocol::OpenAi)
+            Some(ModelProtocol::OpenAi)
         } else if path.ends_with("/v1/messages") {
-            Some(Protocol::Anthropic)
+            Some(ModelProtocol::Anthropic)
         } else {
             None
         }
     }
 
-    /// The key that a request carries.
-    fn key(self, request: &Request) -> Option<&str> {
+    /// The API key of a request.
+    fn key(self, request: &RecordedRequest) -> Option<&str> {
         match self {
-            Protocol::OpenAi => request.header("authorization")?.strip_prefix("Bearer "),
-            Protocol::Anthropic => request.header("x-api-key"),
+            ModelProtocol::OpenAi => request.header("authorization")?.strip_prefix("Bearer "),
+            ModelProtocol::Anthropic => request.header("x-api-key"),
         }
     }
 
-    fn check(self, request: &Request) -> Result<(), Refusal> {
+    fn check(self, request: &RecordedRequest) -> Result<(), RequestRejection> {
         match self {
-            Protocol::OpenAi => openai::check(request),
-            Protocol::Anthropic => anthropic::check(request),
+            ModelProtocol::OpenAi => openai::validate(request),
+            ModelProtocol::Anthropic => anthropic::validate(request),
         }
     }
 
-    fn events(self, said: &Behaviour, request: &Value, number: usize) -> Vec<Event> {
+    fn events(self, said: &ReplyBehavior, request: &Value, number: usize) -> Vec<StreamEvent> {
         match self {
-            Protocol::OpenAi => openai::events(said, request, number),
-            Protocol::Anthropic => anthropic::events(said, request, number),
+            ModelProtocol::OpenAi => openai::events(said, request, number),
+            ModelProtocol::Anthropic => anthropic::events(said, request, number),
         }
     }
 
-    fn whole(self, said: &Behaviour, request: &Value, number: usize) -> Value {
+    fn document(self, said: &ReplyBehavior, request: &Value, number: usize) -> Value {
         match self {
-            Protocol::OpenAi => openai::whole(said, request, number),
-            Protocol::Anthropic => anthropic::whole(said, request, number),
+            ModelProtocol::OpenAi => openai::document(said, request, number),
+            ModelProtocol::Anthropic => anthropic::document(said, request, number),
         }
     }
 
     fn error(self, status: u16, kind: Option<&str>, message: &str, param: Option<&str>) -> Value {
         match self {
-            Protocol::OpenAi => openai::error(status, kind, message, param),
-            Protocol::Anthropic => anthropic::error(status, kind, message),
+            ModelProtocol::OpenAi => openai::error(status, kind, message, param),
+            ModelProtocol::Anthropic => anthropic::error(status, kind, message),
         }
     }
 
-    /// Refuses what the real ones refuse.
-    pub(crate) fn admit(self, script: &Script, request: &Request) -> Result<(), Refusal> {
+    /// Rejects what the real APIs reject.
+    pub(crate) fn validate(
+        self,
+        script: &ServerScript,
+        request: &RecordedRequest,
+    ) -> Result<(), RequestRejection> {
         if let Some(wanted) = &script.key {
             let given = self.key(request).unwrap_or_default();
             if given != wanted {
-                // The real ones mask it. This one does not, so that clients must take it out themselves.
+                // The real APIs mask the key. This one does not, so that clients must redact it themselves.
                 let message = format!("Incorrect API key provided: {given}");
-                return Err(Refusal { status: 401, message, param: None });
+                return Err(RequestRejection { status: 401, message, param: None });
             }
         }
         for refused in &script.refuse {
             if request.body.get(refused).is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
             {
                 let message = format!("Unsupported parameter: '{refused}' is not supported with this model.");
-                return Err(Refusal::invalid(message, refused));
+                return Err(RequestRejection::invalid(message, refused));
             }
         }
         self.check(request)
     }
 
-    /// The answer to a request that is refused.
-    pub(crate) fn refuse(self, refusal: &Refusal) -> Plan {
+    /// The response to a rejected request.
+    pub(crate) fn rejection_plan(self, refusal: &RequestRejection) -> ResponsePlan {
         let body = self.error(refusal.status, None, &refusal.message, refusal.param.as_deref());
-        Plan::whole(refusal.status, "application/json", body.to_string())
+        ResponsePlan::full(refusal.status, "application/json", body.to_string())
     }
 
-    /// The answer to a request that is let in, the `number`th.
-    pub(crate) fn answer(self, said: &Behaviour, request: &Value, number: usize) -> Plan {
+    /// The response to accepted request `number`.
+    pub(crate) fn reply_plan(self, said: &ReplyBehavior, request: &Value, number: usize) -> ResponsePlan {
         if let Some(plan) = &said.exact {
             return plan.clone();
         }
         if said.hang_up {
-            let steps = vec![Step::Cut];
-            return Plan { before_ms: said.first_byte_ms, framing: Framing::Close, steps, ..Plan::default() };
+            let steps = vec![WriteStep::Cut];
+            return ResponsePlan {
+                before_ms: said.first_byte_ms,
+                framing: Framing::Close,
+                steps,
+                ..ResponsePlan::default()
+            };
         }
         let streamed = request.get("stream") == Some(&Value::Bool(true)) && said.stream != Some(false);
         let status = said.status.unwrap_or(200);
         if let Some(body) = &said.body {
             let content_type = if streamed { "text/event-stream" } else { "application/json" };
-            return Plan::shaped(said, content_type, vec![body.clone().into_bytes()]);
+            return ResponsePlan::for_reply(said, content_type, vec![body.clone().into_bytes()]);
         }
         if status >= 400 {
             let message = said.error.clone().unwrap_or_else(|| format!("scripted failure {status}"));
             let body = self.error(status, said.error_type.as_deref(), &message, None).to_string();
-            let said = Behaviour { framing: Framing::Length, ..said.clone() };
-            return Plan::shaped(&said, "application/json", vec![body.into_bytes()]);
+            let said = ReplyBehavior { framing: Framing::Length, ..said.clone() };
+            return ResponsePlan::for_reply(&said, "application/json", vec![body.into_bytes()]);
         }
         if !streamed {
-            let body = self.whole(said, request, number).to_string();
-            let said = Behaviour { framing: Framing::Length, ..said.clone() };
-            return Plan::shaped(&said, "application/json", vec![body.into_bytes()]);
+            let body = self.document(said, request, number).to_string();
+            let said = ReplyBehavior { framing: Framing::Length, ..said.clone() };
+            return ResponsePlan::for_reply(&said, "application/json", vec![body.into_bytes()]);
         }
-        Plan::shaped(said, "text/event-stream; charset=utf-8", self.stream(said, request, number))
+        ResponsePlan::for_reply(
+            said,
+            "text/event-stream; charset=utf-8",
+            self.stream_chunks(said, request, number),
+        )
     }
 
-    /// The events of a stream as bytes, spoilt as the behaviour wants.
-    fn stream(self, said: &Behaviour, request: &Value, number: usize) -> Vec<Vec<u8>> {
+    /// The events of a stream as bytes, with the scripted faults.
+    fn stream_chunks(self, said: &ReplyBehavior, request: &Value, number: usize) -> Vec<Vec<u8>> {
         let mut events = self.events(said, request, number);
         if let Some(event) = said.spoil_event.and_then(|at| events.get_mut(at)) {
             let half = event.data.len() / 2;
@@ -153,18 +166,18 @@ impl Protocol {
         if let Some(error) = &said.error_event {
             events.truncate(error.after);
             let data = self.error(500, Some(&error.kind), &error.message, None).to_string();
-            let name = (self == Protocol::Anthropic).then_some("error");
-            events.push(Event { name, data });
+            let name = (self == ModelProtocol::Anthropic).then_some("error");
+            events.push(StreamEvent { name, data });
         }
-        events.iter().map(|event| self.written(said, event)).collect()
+        events.iter().map(|event| self.event_bytes(said, event)).collect()
     }
 
-    fn written(self, said: &Behaviour, event: &Event) -> Vec<u8> {
+    fn event_bytes(self, said: &ReplyBehavior, event: &StreamEvent) -> Vec<u8> {
         let end = said.newline.as_str();
         let mut text = String::new();
         if said.chatter {
             text.push_str(&format!(": keep-alive{end}{end}"));
-            if self == Protocol::Anthropic {
+            if self == ModelProtocol::Anthropic {
                 text.push_str(&format!("event: ping{end}data: {{\"type\": \"ping\"}}{end}{end}"));
             }
         }
@@ -176,9 +189,9 @@ impl Protocol {
     }
 }
 
-impl SaidCall {
-    /// The arguments as they are sent.
-    pub(crate) fn written_args(&self) -> String {
+impl ScriptedCall {
+    /// The arguments as sent.
+    pub(crate) fn wire_args(&self) -> String {
         match (&self.raw_args, &self.args) {
             (Some(raw), _) => raw.clone(),
             (None, Value::Null) => "{}".to_owned(),
@@ -186,14 +199,14 @@ impl SaidCall {
         }
     }
 
-    /// Its id, or one made from the numbers of the request and of the call.
-    pub(crate) fn written_id(&self, prefix: &str, number: usize, index: usize) -> String {
+    /// Its id, or one derived from the numbers of the request and the call.
+    pub(crate) fn wire_id(&self, prefix: &str, number: usize, index: usize) -> String {
         self.id.clone().unwrap_or_else(|| format!("{prefix}_{number}_{index}"))
     }
 }
 
-/// A text in pieces of so many characters; all of it at once if that is 0.
-pub(crate) fn pieces(text: &str, chars: usize) -> Vec<String> {
+/// Splits a text into parts of `chars` characters; a single part if that is 0.
+pub(crate) fn split_chars(text: &str, chars: usize) -> Vec<String> {
     if chars == 0 || text.is_empty() {
         return vec![text.to_owned()];
     }
@@ -201,8 +214,8 @@ pub(crate) fn pieces(text: &str, chars: usize) -> Vec<String> {
     all.chunks(chars).map(|piece| piece.iter().collect()).collect()
 }
 
-/// The name of the model to report.
-pub(crate) fn model(said: &Behaviour, request: &Value) -> Value {
+/// The model name to report.
+pub(crate) fn model(said: &ReplyBehavior, request: &Value) -> Value {
     match &said.model {
         Some(model) => Value::from(model.as_str()),
         None => request.get("model").cloned().unwrap_or_default(),

@@ -1,13 +1,10 @@
-//! The server itself: what it refuses, and that it writes exactly the bytes it was told to.
+//! The server itself: which requests it rejects, and that its responses are byte-exact.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test that is how a failure is told"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
 
-use flyball_model_server::{Behaviour, Framing, Pick, Plan, Repeat, Script, Server, Step};
+use flyball_model_server::{
+    Framing, ModelServer, RepeatMode, ReplyBehavior, ReplySelection, ResponsePlan, ServerScript, WriteStep,
+};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,8 +13,8 @@ use std::process::{Command, Stdio};
 const OPENAI: &str = "/v1/chat/completions";
 const ANTHROPIC: &str = "/v1/messages";
 
-/// Sends a request by hand and reads everything until the server closes the connection.
-fn raw(url: &str, path: &str, headers: &str, body: &str) -> String {
+/// Sends a raw request and reads until the server closes the connection.
+fn send_raw(url: &str, path: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     let length = body.len();
     let head = format!(
@@ -30,20 +27,20 @@ fn raw(url: &str, path: &str, headers: &str, body: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-fn version() -> &'static str {
+fn anthropic_version_header() -> &'static str {
     "anthropic-version: 2023-06-01\r\n"
 }
 
-/// The status and the message with which a request is answered.
-fn answered(path: &str, headers: &str, body: &Value) -> (u16, String) {
-    let server = Server::start(Script::new([Behaviour::text("accepted")])).unwrap();
-    let answer = raw(&server.url(), path, headers, &body.to_string());
+/// Status and message of the response to a request.
+fn status_and_message(path: &str, headers: &str, body: &Value) -> (u16, String) {
+    let server = ModelServer::start(ServerScript::new([ReplyBehavior::text("accepted")])).unwrap();
+    let answer = send_raw(&server.url(), path, headers, &body.to_string());
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     let problem = server.requests().remove(0).problem.unwrap_or_default();
     (status, problem)
 }
 
-fn with(base: &Value, more: Value) -> Value {
+fn merged(base: &Value, more: Value) -> Value {
     let mut body = base.clone();
     for (name, value) in more.as_object().unwrap() {
         if value.is_null() {
@@ -56,7 +53,7 @@ fn with(base: &Value, more: Value) -> Value {
 }
 
 #[test]
-fn openai_requests_are_checked() {
+fn invalid_openai_requests_are_rejected() {
     let good = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
     let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let asks = json!({"role": "assistant", "content": null, "tool_calls": [call]});
@@ -84,15 +81,15 @@ fn openai_requests_are_checked() {
         (said(json!([{"role": "assistant", "content": null}])), "content"),
     ];
     for (more, problem) in cases {
-        let body = with(&good, more);
-        let (status, said) = answered(OPENAI, "", &body);
+        let body = merged(&good, more);
+        let (status, said) = status_and_message(OPENAI, "", &body);
         assert_eq!(status, if problem.is_empty() { 200 } else { 400 }, "{body}: {said}");
         assert!(said.contains(problem), "{body}: {said}");
     }
 }
 
 #[test]
-fn anthropic_requests_are_checked() {
+fn invalid_anthropic_requests_are_rejected() {
     let good = json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]});
     let user = json!({"role": "user", "content": "x"});
     let uses = |id: &str, input: Value| json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "f", "input": input}]});
@@ -121,32 +118,39 @@ fn anthropic_requests_are_checked() {
         (said(json!([user, uses("a", json!("x")), gives(json!([result]))])), "valid dictionary"),
     ];
     for (more, problem) in cases {
-        let body = with(&good, more);
-        let (status, said) = answered(ANTHROPIC, version(), &body);
+        let body = merged(&good, more);
+        let (status, said) = status_and_message(ANTHROPIC, anthropic_version_header(), &body);
         assert_eq!(status, if problem.is_empty() { 200 } else { 400 }, "{body}: {said}");
         assert!(said.contains(problem), "{body}: {said}");
     }
-    assert_eq!(answered(ANTHROPIC, "", &good).0, 400, "without its version");
+    assert_eq!(status_and_message(ANTHROPIC, "", &good).0, 400, "without a version header");
 }
 
 #[test]
-fn a_key_is_wanted_if_the_script_has_one() {
-    let server =
-        Server::start(Script { key: Some("k".to_owned()), ..Script::new([Behaviour::text("x")]) }).unwrap();
+fn scripted_key_is_required() {
+    let server = ModelServer::start(ServerScript {
+        key: Some("k".to_owned()),
+        ..ServerScript::new([ReplyBehavior::text("x")])
+    })
+    .unwrap();
     let openai = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]}).to_string();
     for (headers, status) in
         [("", "401"), ("Authorization: Bearer z\r\n", "401"), ("Authorization: Bearer k\r\n", "200")]
     {
-        let answer = raw(&server.url(), OPENAI, headers, &openai);
+        let answer = send_raw(&server.url(), OPENAI, headers, &openai);
         assert_eq!(answer.split(' ').nth(1), Some(status), "{headers}");
     }
     assert_eq!(server.requests().iter().map(|request| request.status).collect::<Vec<_>>(), [401, 401, 200]);
-    assert!(raw(&server.url(), "/elsewhere", "", "{}").starts_with("HTTP/1.1 404"));
+    assert!(send_raw(&server.url(), "/elsewhere", "", "{}").starts_with("HTTP/1.1 404"));
 }
 
 #[test]
-fn an_exact_plan_is_written_to_the_byte() {
-    let steps = vec![Step::Write("data: ж\n".to_owned()), Step::WaitMs(1), Step::Bytes(vec![b'\n', 0x7f])];
+fn exact_plan_is_written_byte_for_byte() {
+    let steps = vec![
+        WriteStep::Write("data: ж\n".to_owned()),
+        WriteStep::WaitMs(1),
+        WriteStep::Bytes(vec![b'\n', 0x7f]),
+    ];
     let headers = vec![("X-B".to_owned(), "2".to_owned()), ("X-A".to_owned(), "1".to_owned())];
     let head = "HTTP/1.1 200 OK\r\nX-B: 2\r\nX-A: 1\r\n";
     let cases = [
@@ -160,7 +164,7 @@ fn an_exact_plan_is_written_to_the_byte() {
         (Framing::Close, None, "Connection: close\r\n\r\ndata: ж\n\n\u{7f}"),
     ];
     for (framing, length, expected) in cases {
-        let plan = Plan {
+        let plan = ResponsePlan {
             status: 200,
             headers: headers.clone(),
             framing,
@@ -168,41 +172,41 @@ fn an_exact_plan_is_written_to_the_byte() {
             steps: steps.clone(),
             before_ms: 1,
         };
-        let said = Behaviour { exact: Some(plan), ..Behaviour::default() };
-        let server = Server::start(Script::new([said])).unwrap();
+        let said = ReplyBehavior { exact: Some(plan), ..ReplyBehavior::default() };
+        let server = ModelServer::start(ServerScript::new([said])).unwrap();
         let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
-        assert_eq!(raw(&server.url(), OPENAI, "", &body.to_string()), format!("{head}{expected}"));
+        assert_eq!(send_raw(&server.url(), OPENAI, "", &body.to_string()), format!("{head}{expected}"));
     }
 }
 
 #[test]
-fn a_cut_ends_the_body_at_its_byte() {
+fn cut_at_ends_the_body_at_that_byte() {
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]}).to_string();
     for cut in [0, 1, 5, 10] {
-        let said = Behaviour {
+        let said = ReplyBehavior {
             body: Some("0123456789".to_owned()),
             cut_at: Some(cut),
             framing: Framing::Close,
-            ..Behaviour::default()
+            ..ReplyBehavior::default()
         };
-        let server = Server::start(Script::new([said])).unwrap();
-        let answer = raw(&server.url(), OPENAI, "", &body);
+        let server = ModelServer::start(ServerScript::new([said])).unwrap();
+        let answer = send_raw(&server.url(), OPENAI, "", &body);
         assert_eq!(answer.split("\r\n\r\n").nth(1), Some(&"0123456789"[..cut]));
     }
 }
 
 #[test]
-fn requests_are_recorded_to_the_byte_and_a_connection_serves_many() {
-    let script = Script {
-        repeat: Repeat::Last,
-        pick: Pick::Conversation,
-        ..Script::new([Behaviour::text("a"), Behaviour::text("b")])
+fn requests_are_recorded_and_connections_reused() {
+    let script = ServerScript {
+        repeat: RepeatMode::Last,
+        pick: ReplySelection::Conversation,
+        ..ServerScript::new([ReplyBehavior::text("a"), ReplyBehavior::text("b")])
     };
-    let server = Server::start(script).unwrap();
+    let server = ModelServer::start(script).unwrap();
     let mut stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap();
     let first = r#"{"model":"m", "messages":[{"role":"user","content":"ж"}]}"#;
     let second = r#"{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}"#;
-    // The first with its length, the second in chunks, both before an answer is read.
+    // The first with its length, the second chunked, both sent before a response is read.
     let (length, half) = (first.len(), second.len() / 2);
     let (a, b) = second.split_at(half);
     let sent = format!(
@@ -221,24 +225,27 @@ fn requests_are_recorded_to_the_byte_and_a_connection_serves_many() {
 }
 
 #[test]
-fn a_script_without_an_answer_left_says_so() {
-    let server = Server::start(Script::new([])).unwrap();
+fn exhausted_script_is_reported() {
+    let server = ModelServer::start(ServerScript::new([])).unwrap();
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]}).to_string();
-    assert!(raw(&server.url(), OPENAI, "", &body).contains("the script has no reply 1"));
+    assert!(send_raw(&server.url(), OPENAI, "", &body).contains("the script has no reply 1"));
 }
 
 #[test]
-fn scripts_are_read_from_yaml_toml_and_json_and_typing_errors_are_told() {
+fn scripts_parse_from_yaml_toml_and_json_and_reject_unknown_keys() {
     let yaml = "repeat: last\nreplies:\n  - text: hi\n    calls: [{name: bash, args: {a: 1}}]\n  - {status: 429, retry_after: '2'}\n";
-    let script = Script::parse(yaml, "s.yaml").unwrap();
-    assert_eq!((script.replies.len(), script.repeat), (2, Repeat::Last));
-    assert_eq!(Script::parse(r#"{"replies": [{"text": "hi"}]}"#, "s.json").unwrap().replies[0].text, "hi");
-    assert!(Script::parse("replies: [{txet: hi}]", "s.yaml").unwrap_err().contains("txet"));
-    assert!(Script::parse("replies: [", "s.yaml").unwrap_err().contains("s.yaml"));
+    let script = ServerScript::parse(yaml, "s.yaml").unwrap();
+    assert_eq!((script.replies.len(), script.repeat), (2, RepeatMode::Last));
+    assert_eq!(
+        ServerScript::parse(r#"{"replies": [{"text": "hi"}]}"#, "s.json").unwrap().replies[0].text,
+        "hi"
+    );
+    assert!(ServerScript::parse("replies: [{txet: hi}]", "s.yaml").unwrap_err().contains("txet"));
+    assert!(ServerScript::parse("replies: [", "s.yaml").unwrap_err().contains("s.yaml"));
 }
 
 #[test]
-fn the_program_serves_a_file_and_prints_its_address() {
+fn binary_serves_a_script_and_prints_its_address() {
     let folder = std::env::temp_dir().join(format!("flyball-model-server-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("script.yaml");
@@ -252,7 +259,7 @@ fn the_program_serves_a_file_and_prints_its_address() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]}).to_string();
-    let answer = raw(line.trim(), OPENAI, "", &body);
+    let answer = send_raw(line.trim(), OPENAI, "", &body);
     child.kill().unwrap();
     child.wait().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
@@ -260,9 +267,9 @@ fn the_program_serves_a_file_and_prints_its_address() {
 }
 
 #[test]
-fn the_program_tells_wrong_usage() {
+fn binary_reports_usage_errors() {
     for (args, code, text) in [
-        (vec!["--script"], 2, "wants a value"),
+        (vec!["--script"], 2, "requires a value"),
         (vec![], 2, "--script is missing"),
         (vec!["--script", "x", "--port", "many"], 2, "--port"),
         (vec!["--scirpt", "x"], 2, "--scirpt"),

@@ -1,37 +1,37 @@
-//! The invariants: what was acknowledged is there, in order, once, and decided as it always would be.
+//! Invariants: acknowledged events are stored once and in order, with the decisions of an undisturbed run.
 
-use crate::kit::{digest, is_halt, source};
+use crate::harness::{digest, is_halt, policy_source};
 use flyball::{Event, Sessions};
-use flyball_journal::{Desk, Record, Which};
+use flyball_store::{AdminStore, EventRecord, SessionFilter};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many complaints are kept; one is enough, a few help.
-const MOST: usize = 8;
+/// Maximum number of reported failures; one is enough, a few help.
+const MAX_COMPLAINTS: usize = 8;
 
-/// An answer that a client got.
+/// An acknowledgement that a client received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ack {
     pub(crate) session: String,
     pub(crate) id: String,
     pub(crate) seq: u64,
-    /// The digest of the decision; `?` from a writer that did not wait for it.
+    /// Digest of the decision; `?` from a writer that did not wait for it.
     pub(crate) digest: String,
-    /// Whether the answer was a halt. A permission that is asked for again after a halt is answered with the halt.
+    /// Whether the decision was a halt. After a halt, a repeated request is answered with the halt.
     pub(crate) halt: bool,
 }
 
 impl Ack {
-    /// The line that a writer sends.
-    pub(crate) fn line(&self) -> String {
+    /// The line that a writer prints.
+    pub(crate) fn to_line(&self) -> String {
         let verdict = if self.halt { "halt" } else { "other" };
         format!("A {} {} {} {} {verdict}\n", self.session, self.id, self.seq, self.digest)
     }
 
-    pub(crate) fn read(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("A ")?.split(' ');
-        let (session, id) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let (seq, digest) = (words.next()?.parse().ok()?, words.next()?.to_owned());
-        let halt = match words.next()? {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut child_args = line.strip_prefix("A ")?.split(' ');
+        let (session, id) = (child_args.next()?.to_owned(), child_args.next()?.to_owned());
+        let (seq, digest) = (child_args.next()?.parse().ok()?, child_args.next()?.to_owned());
+        let halt = match child_args.next()? {
             "halt" => true,
             "other" => false,
             _ => return None,
@@ -40,56 +40,56 @@ impl Ack {
     }
 }
 
-/// What the store holds, and what is wrong with it.
+/// Contents of the store, and the failures found.
 #[derive(Debug, Default)]
-pub(crate) struct Audit {
+pub(crate) struct StoreAudit {
     pub(crate) sessions: usize,
     pub(crate) events: usize,
-    pub(crate) wrong: Vec<String>,
+    pub(crate) failures: Vec<String>,
 }
 
-/// Checks all sessions whose names begin with `tag` against what was acknowledged.
-pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
-    let mut found = Audit::default();
+/// Checks all sessions whose names start with `tag` against the acknowledgements.
+pub(crate) fn audit(store: &dyn AdminStore, tag: &str, acks: &[Ack]) -> StoreAudit {
+    let mut found = StoreAudit::default();
     let mut ids: BTreeMap<(String, String), (u64, String)> = BTreeMap::new();
     let mut last_halts: BTreeMap<String, u64> = BTreeMap::new();
-    match store.heads(Which::All, usize::MAX) {
+    match store.list_sessions(SessionFilter::All, usize::MAX) {
         Ok(heads) => {
             for head in heads.into_iter().filter(|head| head.session.starts_with(tag)) {
                 found.sessions += 1;
                 match store.records(&head.session, 1, head.seq.max(1) + 1000) {
                     Ok(records) => {
                         found.events += records.len();
-                        found.wrong.extend(history(&head.session, head.seq, &records));
+                        found.failures.extend(check_history(&head.session, head.seq, &records));
                         for record in records {
-                            if is_halt(&record.decision) {
+                            if is_halt(&record.decision_json) {
                                 last_halts.insert(head.session.clone(), record.seq);
                             }
                             let id = record.id.clone().unwrap_or_default();
-                            let known = (record.seq, digest(&record.decision));
+                            let known = (record.seq, digest(&record.decision_json));
                             if ids.insert((head.session.clone(), id.clone()), known).is_some()
                                 && record.id.is_some()
                             {
-                                found.wrong.push(format!("{}: id {id} is there twice", head.session));
+                                found.failures.push(format!("{}: id {id} is stored twice", head.session));
                             }
                         }
                     }
-                    Err(error) => found.wrong.push(format!("{}: {error}", head.session)),
+                    Err(error) => found.failures.push(format!("{}: {error}", head.session)),
                 }
             }
         }
-        Err(error) => found.wrong.push(format!("heads: {error}")),
+        Err(error) => found.failures.push(format!("heads: {error}")),
     }
     for ack in acks {
         let halted_since =
             ack.halt && last_halts.get(&ack.session).is_some_and(|last_halt| *last_halt > ack.seq);
         match ids.get(&(ack.session.clone(), ack.id.clone())) {
-            None => found.wrong.push(format!("{}: acknowledged {} is lost", ack.session, ack.id)),
+            None => found.failures.push(format!("{}: acknowledged {} is lost", ack.session, ack.id)),
             Some((seq, sum))
                 if ack.digest != "?" && (*seq != ack.seq || (*sum != ack.digest && !halted_since)) =>
             {
-                found.wrong.push(format!(
-                    "{}: {} was acknowledged as event {}, stored as {seq}, or decided otherwise",
+                found.failures.push(format!(
+                    "{}: {} was acknowledged as event {}, stored as {seq}, or decided differently",
                     ack.session, ack.id, ack.seq
                 ));
             }
@@ -97,24 +97,24 @@ pub(crate) fn audit(store: &dyn Desk, tag: &str, acks: &[Ack]) -> Audit {
         }
     }
     match store.verify(&mut |_| ()) {
-        Ok(lines) => found.wrong.extend(lines.into_iter().map(|line| format!("verify: {line}"))),
-        Err(error) => found.wrong.push(format!("verify: {error}")),
+        Ok(lines) => found.failures.extend(lines.into_iter().map(|line| format!("verify: {line}"))),
+        Err(error) => found.failures.push(format!("verify: {error}")),
     }
-    found.wrong.truncate(MOST);
+    found.failures.truncate(MAX_COMPLAINTS);
     found
 }
 
-/// A session's events are numbered without a gap, and decided as a straight run in memory decides them.
-pub(crate) fn history(session: &str, last: u64, records: &[Record]) -> Vec<String> {
+/// Checks that a session's events are numbered without a gap and decided as in an undisturbed run in memory.
+pub(crate) fn check_history(session: &str, last: u64, records: &[EventRecord]) -> Vec<String> {
     let mut wrong = Vec::new();
     if records.len() as u64 != last {
-        wrong.push(format!("{session}: the head says {last} events, {} are there", records.len()));
+        wrong.push(format!("{session}: the session row says {last} events, {} are stored", records.len()));
     }
-    let mut sessions = Sessions::new(source());
+    let mut sessions = Sessions::new(policy_source());
     let mut seen = BTreeSet::new();
     for (place, record) in records.iter().enumerate() {
         if record.seq != place as u64 + 1 || !seen.insert(record.seq) {
-            wrong.push(format!("{session}: event {} stands at place {}", record.seq, place + 1));
+            wrong.push(format!("{session}: event {} is at position {}", record.seq, place + 1));
             break;
         }
         let decided = Event::from_json(&record.text).and_then(|mut event| {
@@ -122,13 +122,16 @@ pub(crate) fn history(session: &str, last: u64, records: &[Record]) -> Vec<Strin
             sessions.step(&event)
         });
         match decided {
-            Ok(decision) if decision.to_json() == record.decision => {}
+            Ok(decision) if decision.to_json() == record.decision_json => {}
             Ok(_) => {
-                wrong.push(format!("{session}: event {} is decided otherwise in a straight run", record.seq));
+                wrong.push(format!(
+                    "{session}: event {} is decided differently in an undisturbed run",
+                    record.seq
+                ));
             }
-            Err(error) => wrong.push(format!("{session}: event {}: {}", record.seq, error.what)),
+            Err(error) => wrong.push(format!("{session}: event {}: {}", record.seq, error.message)),
         }
-        if wrong.len() > MOST {
+        if wrong.len() > MAX_COMPLAINTS {
             break;
         }
     }

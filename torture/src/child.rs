@@ -1,58 +1,63 @@
-//! A child process and what it has said so far.
+//! A child process and its output.
 
 use crate::audit::Ack;
-use crate::kit::{Fallible, Words};
+use crate::harness::{ChildArgs, TortureResult};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 /// A running child.
-pub(crate) struct Running {
+pub(crate) struct TortureChild {
     child: Child,
     lines: Option<JoinHandle<Vec<String>>>,
     errors: Option<JoinHandle<Vec<String>>>,
 }
 
-/// How a child ended.
+/// How a child exited.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
-    /// It ended by itself and was content.
+pub(crate) struct TortureChildExit {
+    /// Whether it exited by itself with success.
     pub(crate) ok: bool,
-    /// Its lines; the last one may be half a line and is dropped then.
+    /// Its output lines. An incomplete last line is dropped.
     pub(crate) lines: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
 
-impl Ended {
+impl TortureChildExit {
     pub(crate) fn acks(&self) -> Vec<Ack> {
-        self.lines.iter().filter_map(|line| Ack::read(line)).collect()
+        self.lines.iter().filter_map(|line| Ack::parse(line)).collect()
     }
 }
 
-/// Starts this program again, in another mode.
-pub(crate) fn start(mode: &str, words: &Words) -> Fallible<Running> {
-    start_under(mode, words, &[])
+/// Starts this program again in another mode.
+pub(crate) fn spawn(mode: &str, child_args: &ChildArgs) -> TortureResult<TortureChild> {
+    spawn_with_env(mode, child_args, &[])
 }
 
-/// The same, with something in its environment.
-pub(crate) fn start_under(mode: &str, words: &Words, environment: &[(&str, String)]) -> Fallible<Running> {
-    let own: PathBuf = std::env::current_exe().map_err(|error| format!("who am I? {error}"))?;
+/// Like [`spawn`], with environment variables.
+pub(crate) fn spawn_with_env(
+    mode: &str,
+    child_args: &ChildArgs,
+    environment: &[(&str, String)],
+) -> TortureResult<TortureChild> {
+    let own: PathBuf =
+        std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut child = Command::new(own)
         .arg(mode)
-        .args(words.args())
+        .args(child_args.args())
         .envs(environment.iter().map(|(key, value)| (key, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start a child: {error}"))?;
-    let lines = child.stdout.take().map(|pipe| std::thread::spawn(move || read(pipe)));
-    let errors = child.stderr.take().map(|pipe| std::thread::spawn(move || read(pipe)));
-    Ok(Running { child, lines, errors })
+    let lines = child.stdout.take().map(|pipe| std::thread::spawn(move || read_lines(pipe)));
+    let errors = child.stderr.take().map(|pipe| std::thread::spawn(move || read_lines(pipe)));
+    Ok(TortureChild { child, lines, errors })
 }
 
-fn read(pipe: impl std::io::Read) -> Vec<String> {
+fn read_lines(pipe: impl std::io::Read) -> Vec<String> {
     let mut lines = Vec::new();
     let mut reader = BufReader::new(pipe);
     let mut text = String::new();
@@ -65,20 +70,20 @@ fn read(pipe: impl std::io::Read) -> Vec<String> {
     lines
 }
 
-impl Running {
-    /// Ends it with SIGKILL and returns what it had said.
-    pub(crate) fn kill(mut self) -> Ended {
+impl TortureChild {
+    /// Kills it with SIGKILL and returns its output.
+    pub(crate) fn kill(mut self) -> TortureChildExit {
         let _ = self.child.kill();
         self.wait()
     }
 
-    /// Waits for its end.
-    pub(crate) fn wait(mut self) -> Ended {
+    /// Waits for its exit.
+    pub(crate) fn wait(mut self) -> TortureChildExit {
         let ok = self.child.wait().is_ok_and(|status| status.success());
         let all = |thread: Option<JoinHandle<Vec<String>>>| {
             thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
         };
-        Ended { ok, lines: all(self.lines.take()), errors: all(self.errors.take()) }
+        TortureChildExit { ok, lines: all(self.lines.take()), errors: all(self.errors.take()) }
     }
 
     /// Sends it a signal by name.

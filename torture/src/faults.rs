@@ -1,157 +1,172 @@
-//! D4: every method of a store under eight faults, two that the disk itself has, and those of a server
-//! (`faults_server.rs`). Whatever fails, the client tries again with the same id; in the end the store holds what it
-//! would hold without any fault.
+//! D4: every store method under eight injected faults, two real disk faults, and server faults
+//! (`faults_postgres.rs`). After a failure the client retries with the same id; in the end the store contains what it
+//! would contain without faults.
 
 use crate::audit::{Ack, audit};
-use crate::child::start_under;
-use crate::disk::Disk;
-use crate::faults_server;
-use crate::faulty::{Fault, Faulty, METHODS, Plan};
-use crate::kill::Client;
-use crate::kit::{Ask, Dice, Engine, Fallible, Row, fresh};
-use crate::script::{ROUNDS, Stored, Told, play, stored};
-use crate::server::Database;
-use flyball_journal::{Desk, Memory, Probe, Sync};
+use crate::child::spawn_with_env;
+use crate::disk_shim::DiskShim;
+use crate::faults_postgres;
+use crate::faulty_store::{FaultPlan, FaultyStore, InjectedFault, METHODS};
+use crate::harness::{StoreUnderTest, TortureOptions, TortureResult, TortureRng, TortureRow, empty_dir};
+use crate::kill::WriterClient;
+use crate::postgres_server::ScratchDatabase;
+use crate::scenario::{ClientLog, ROUNDS, StoredEvents, run_scenario, stored_events};
+use flyball_store::{AdminStore, FailpointHook, MemoryStore, SyncMode};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// What the system says when the disk is full, and when it fails.
-const FULL: u64 = 28;
-const FAILED: u64 = 5;
-/// How often the histories are lived through where answers take long.
+/// Error numbers of a full disk and of a failing one.
+const ENOSPC: u64 = 28;
+const EIO: u64 = 5;
+/// Rounds of the histories where replies are slow.
 const SHORT_ROUNDS: usize = 1;
 
-/// Where a cell of the matrix is played.
-enum Place {
+/// Store on which a cell of the matrix runs.
+enum MatrixTarget {
     Memory,
     File,
-    Server(Database),
+    Server(ScratchDatabase),
 }
 
-impl Place {
-    /// A database with the tables of a store. Whether it is synced is another suite's business.
-    fn server(ask: &Ask, url: &str, name: &str) -> Fallible<Self> {
-        let database = Database::make(url, &ask.tag(name))?;
-        drop(Engine::Postgres(database.url.clone()).open().map_err(|error| error.to_string())?);
-        database.do_not_wait_for_the_disk()?;
-        Ok(Place::Server(database))
+impl MatrixTarget {
+    /// A database with the tables of a store, without syncs: durability is tested by another suite.
+    fn server(options: &TortureOptions, url: &str, name: &str) -> TortureResult<Self> {
+        let database = ScratchDatabase::create(url, &options.tag(name))?;
+        drop(StoreUnderTest::Postgres(database.url.clone()).open().map_err(|error| error.to_string())?);
+        database.disable_synchronous_commit()?;
+        Ok(MatrixTarget::Server(database))
     }
 
     const fn name(&self) -> &'static str {
         match self {
-            Place::Memory => "memory",
-            Place::File => "sqlite",
-            Place::Server(_) => "postgres",
+            MatrixTarget::Memory => "memory",
+            MatrixTarget::File => "sqlite",
+            MatrixTarget::Server(_) => "postgres",
         }
     }
 
     /// An empty store.
-    fn open(&self, ask: &Ask) -> Fallible<Arc<dyn Desk>> {
+    fn open(&self, options: &TortureOptions) -> TortureResult<Arc<dyn AdminStore>> {
         match self {
-            Place::Memory => Ok(Arc::new(Memory::default())),
-            Place::File => {
-                let file = fresh(&ask.folder.join("faults"))?.join("flyball.db");
-                // Whether it is synced is another suite's business.
-                Engine::Sqlite(file).open_with(Sync::Off, Probe::default()).map_err(|error| error.to_string())
+            MatrixTarget::Memory => Ok(Arc::new(MemoryStore::default())),
+            MatrixTarget::File => {
+                let file = empty_dir(&options.folder.join("faults"))?.join("flyball.db");
+                // Without syncs: durability is tested by another suite.
+                StoreUnderTest::Sqlite(file)
+                    .open_with(SyncMode::Off, FailpointHook::default())
+                    .map_err(|error| error.to_string())
             }
-            Place::Server(database) => {
-                database.empty()?;
-                Engine::Postgres(database.url.clone()).open().map_err(|error| error.to_string())
+            MatrixTarget::Server(database) => {
+                database.truncate()?;
+                StoreUnderTest::Postgres(database.url.clone()).open().map_err(|error| error.to_string())
             }
         }
     }
 }
 
-/// The cells of a matrix, and what is found without any fault.
-struct Matrix<'a> {
-    ask: &'a Ask,
-    /// What is wanted after the histories were lived through so many times.
-    wanted: BTreeMap<usize, (Told, Stored)>,
-    /// How often they are lived through, unless the method is one for old ids.
+/// A fault matrix and the expected results without faults.
+struct FaultMatrix<'a> {
+    options: &'a TortureOptions,
+    /// Expected results by number of rounds.
+    expected: BTreeMap<usize, (ClientLog, StoredEvents)>,
+    /// Rounds, unless the method needs old ids.
     rounds: usize,
-    /// How often each cell is played.
+    /// Runs of each cell.
     calls: usize,
-    plans: Vec<Plan>,
+    plans: Vec<FaultPlan>,
 }
 
-/// What one play of a cell has shown: the number of strikes, and what is wrong.
-type Shown = Fallible<(u64, Option<String>)>;
+/// Result of a cell: the number of injected faults, and a failure.
+type CellResult = TortureResult<(u64, Option<String>)>;
 
-impl<'a> Matrix<'a> {
-    fn new(ask: &'a Ask, place: &Place, rounds: usize, calls: u64) -> Fallible<Self> {
+impl<'a> FaultMatrix<'a> {
+    fn new(
+        options: &'a TortureOptions,
+        target: &MatrixTarget,
+        rounds: usize,
+        calls: u64,
+    ) -> TortureResult<Self> {
         let mut wanted = BTreeMap::new();
         for rounds in [rounds, ROUNDS] {
-            let store = place.open(ask)?;
-            let told = play(&store, rounds)?;
-            wanted.insert(rounds, (told, stored(store.as_ref())?));
+            let store = target.open(options)?;
+            let log = run_scenario(&store, rounds)?;
+            wanted.insert(rounds, (log, stored_events(store.as_ref())?));
         }
-        let mut dice = Dice::new(ask.seed);
+        let mut rng = TortureRng::new(options.seed);
         let mut plans = Vec::new();
         for method in METHODS {
-            for fault in Fault::ALL {
+            for fault in InjectedFault::ALL {
                 for call in 0..calls {
-                    // The first call always, then some that come later.
-                    let first = if call == 0 { 1 } else { dice.between(2, 4 << call) };
-                    plans.push(Plan { method, fault, first, burst: dice.between(1, 3), lies: false });
+                    // The first call always, then some later ones.
+                    let first = if call == 0 { 1 } else { rng.between(2, 4 << call) };
+                    plans.push(FaultPlan { method, fault, first, burst: rng.between(1, 3), lies: false });
                 }
             }
         }
-        Ok(Matrix { ask, rounds, wanted, calls: usize::try_from(calls).unwrap_or(1), plans })
+        Ok(FaultMatrix {
+            options,
+            rounds,
+            expected: wanted,
+            calls: usize::try_from(calls).unwrap_or(1),
+            plans,
+        })
     }
 
-    /// Plays one cell.
-    fn cell(&self, place: &Place, plan: Plan) -> Shown {
-        let inner = place.open(self.ask)?;
-        let faulty = Arc::new(Faulty::new(Arc::clone(&inner), plan));
-        let store: Arc<dyn Desk> = Arc::clone(&faulty) as Arc<dyn Desk>;
-        let rounds = if plan.method == "find" { ROUNDS } else { self.rounds };
-        let wanted = self.wanted.get(&rounds).ok_or("there is nothing to compare with")?;
-        let wrong = match play(&store, rounds) {
+    /// Runs one cell.
+    fn run_cell(&self, target: &MatrixTarget, plan: FaultPlan) -> CellResult {
+        let inner = target.open(self.options)?;
+        let faulty = Arc::new(FaultyStore::new(Arc::clone(&inner), plan));
+        let store: Arc<dyn AdminStore> = Arc::clone(&faulty) as Arc<dyn AdminStore>;
+        let rounds = if plan.method == "find_by_id" { ROUNDS } else { self.rounds };
+        let wanted = self.expected.get(&rounds).ok_or("there is nothing to compare with")?;
+        let wrong = match run_scenario(&store, rounds) {
             Err(what) => Some(what),
-            Ok(told) if told != wanted.0 => Some("the client was told something else".to_owned()),
-            Ok(_) if stored(inner.as_ref())? != wanted.1 => Some("something else is stored".to_owned()),
+            Ok(log) if log != wanted.0 => Some("the client got different answers".to_owned()),
+            Ok(_) if stored_events(inner.as_ref())? != wanted.1 => {
+                Some("the stored events differ".to_owned())
+            }
             Ok(_) => None,
         };
         Ok((faulty.strikes(), wrong))
     }
 
-    /// Plays all cells, beside each other if there are several places.
-    fn play(&self, places: &[Place]) -> Vec<Shown> {
+    /// Runs all cells, in parallel if there are several targets.
+    fn run_cells(&self, targets: &[MatrixTarget]) -> Vec<CellResult> {
         let part = |first: usize| {
-            let mine = self.plans.iter().enumerate().skip(first).step_by(places.len());
-            let played = |(at, plan): (usize, &Plan)| {
-                (at, places.get(first).map_or(Ok((0, None)), |place| self.cell(place, *plan)))
+            let mine = self.plans.iter().enumerate().skip(first).step_by(targets.len());
+            let played = |(at, plan): (usize, &FaultPlan)| {
+                (at, targets.get(first).map_or(Ok((0, None)), |target| self.run_cell(target, *plan)))
             };
             mine.map(played).collect::<Vec<_>>()
         };
-        let mut all: Vec<(usize, Shown)> = std::thread::scope(|scope| {
+        let mut all: Vec<(usize, CellResult)> = std::thread::scope(|scope| {
             let part = &part;
-            let threads: Vec<_> = (0..places.len()).map(|first| scope.spawn(move || part(first))).collect();
+            let threads: Vec<_> = (0..targets.len()).map(|first| scope.spawn(move || part(first))).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
         });
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, shown)| shown).collect()
     }
 
-    /// Plays all cells and prints the matrix.
-    fn row(&self, places: &[Place]) -> Fallible<Row> {
-        let name = places.first().map_or("", Place::name);
+    /// Runs all cells and prints the matrix.
+    fn run_and_report(&self, targets: &[MatrixTarget]) -> TortureResult<TortureRow> {
+        let name = targets.first().map_or("", MatrixTarget::name);
         let mut wrong = Vec::new();
         let (mut cells, mut strikes) = (0_u64, 0);
-        let mut table = format!("{name:12}");
-        for fault in Fault::ALL {
+        let mut table = format!("{name:18}");
+        for fault in InjectedFault::ALL {
             let _ = write!(table, "{:>9}", fault.name());
         }
-        let mut shown = self.play(places).into_iter();
+        let mut shown = self.run_cells(targets).into_iter();
         for plans in self.plans.chunks(self.calls) {
-            let Some(Plan { method, fault, .. }) = plans.first() else { continue };
-            if *fault == Fault::ALL[0] {
-                let _ = write!(table, "\n{method:12}");
+            let Some(FaultPlan { method, fault, .. }) = plans.first() else { continue };
+            if *fault == InjectedFault::ALL[0] {
+                let _ = write!(table, "\n{method:18}");
             }
             let (mut struck, mut red) = (0, false);
             for plan in plans {
-                let (hits, what) = shown.next().ok_or("a cell was not played")??;
+                let (hits, what) = shown.next().ok_or("a cell was not run")??;
                 struck += hits;
                 red |= what.is_some();
                 wrong.extend(what.map(|what| format!("{name} {plan:?}: {what}")));
@@ -164,84 +179,96 @@ impl<'a> Matrix<'a> {
             let shown = if red { "RED".to_owned() } else { struck.to_string() };
             let _ = write!(table, "{shown:>9}");
         }
-        crate::say(&table);
-        Ok(Row::new(format!("{name}, every method"), format!("{cells} cells, {strikes} strikes"), wrong))
+        crate::print_line(&table);
+        Ok(TortureRow::new(
+            format!("{name}, every method"),
+            format!("{cells} cells, {strikes} faults"),
+            wrong,
+        ))
     }
 
-    /// A store that says "done" and is not.
-    fn control(&self, place: &Place) -> Fallible<Row> {
-        let plan = Plan { method: "append", fault: Fault::Error, first: 9, burst: 1, lies: true };
-        let (strikes, what) = self.cell(place, plan)?;
-        Ok(Row::control(
-            format!("{}, an append that is said to be done and is not", place.name()),
-            format!("{strikes} strikes"),
+    /// Control: a store that reports success without storing.
+    fn control_row(&self, target: &MatrixTarget) -> TortureResult<TortureRow> {
+        let plan =
+            FaultPlan { method: "append", fault: InjectedFault::Error, first: 9, burst: 1, lies: true };
+        let (strikes, what) = self.run_cell(target, plan)?;
+        Ok(TortureRow::control(
+            format!("{}, an append reported but not done", target.name()),
+            format!("{strikes} faults"),
             what.into_iter().collect(),
         ))
     }
 }
 
-/// The disk is full, or fails while syncing: the real thing, under a writer process.
-fn real(ask: &Ask, disk: &Disk, kind: &str, error: u64, runs: u64) -> Fallible<(String, Vec<String>)> {
-    let mut dice = Dice::new(ask.seed ^ error);
+/// A full disk, or one that fails on sync, under a writer process.
+fn disk_faults(
+    options: &TortureOptions,
+    disk: &DiskShim,
+    kind: &str,
+    error: u64,
+    runs: u64,
+) -> TortureResult<(String, Vec<String>)> {
+    let mut rng = TortureRng::new(options.seed ^ error);
     let mut wrong = Vec::new();
     let (mut refused, mut acked, mut restarts) = (0, 0, 0_u64);
     for run in 0..runs {
-        let folder = fresh(&ask.folder.join(format!("real-{kind}-{run}")))?;
-        let engine = Engine::Sqlite(folder.join("flyball.db"));
-        // The file is made before the disk fails.
+        let folder = empty_dir(&options.folder.join(format!("real-{kind}-{run}")))?;
+        let engine = StoreUnderTest::Sqlite(folder.join("flyball.db"));
+        // Create the file before the disk fails.
         drop(engine.open().map_err(|error| error.to_string())?);
-        let mut client = Client::new(&engine, "real", "w");
+        let mut client = WriterClient::new(&engine, "real", "w");
         let mut acks: Vec<Ack> = Vec::new();
-        // A writer sends 12 events a thread; one that has to give up is started again, without the fault.
-        let first = dice.between(1, if kind == "sync" { 12 } else { 160 });
-        // A few failures are over before the recorder gives up; many reach the client.
-        let count = if kind == "sync" { 1 } else { dice.between(1, 200) };
-        let environment = disk.failing(&folder, kind, (first, count), error);
-        let ended = start_under("writer", &client.turn().with("limit", 12), &environment)?.wait();
+        // A writer sends 12 events per thread; one that gives up is restarted without the fault.
+        let first = rng.between(1, if kind == "sync" { 12 } else { 160 });
+        // The recorder survives a few failures; many reach the client.
+        let count = if kind == "sync" { 1 } else { rng.between(1, 200) };
+        let environment = disk.env_fail(&folder, kind, (first, count), error);
+        let ended = spawn_with_env("writer", &client.next_args().with("limit", 12), &environment)?.wait();
         refused += ended.lines.iter().filter(|line| line.starts_with("R ")).count();
         restarts += u64::from(!ended.ok);
-        client.took(&ended.acks());
+        client.record_acks(&ended.acks());
         acks.extend(ended.acks());
         wrong.extend(client.finish(&mut acks));
         acked += acks.len();
         let store = engine.open().map_err(|error| error.to_string())?;
-        wrong.extend(audit(store.as_ref(), "real", &acks).wrong);
+        wrong.extend(audit(store.as_ref(), "real", &acks).failures);
     }
     if refused == 0 {
-        wrong.push("the fault never struck".to_owned());
+        wrong.push("the fault never occurred".to_owned());
     }
     Ok((format!("{runs} runs, {refused} refusals, {restarts} restarts, {acked} acknowledged"), wrong))
 }
 
-/// The matrix of a server: its answers are waited for, so several databases are used beside each other, and in the short
-/// form the histories are lived through once.
-fn server(ask: &Ask, url: &str) -> Fallible<Vec<Row>> {
-    let rounds = if ask.long { ROUNDS } else { SHORT_ROUNDS };
-    let places: Vec<Place> = ["faultsa", "faultsb", "faultsc", "faultsd"]
+/// The matrix of a server: replies are slow, so several databases are used in parallel, and the short form runs the
+/// histories once.
+fn postgres_matrix(options: &TortureOptions, url: &str) -> TortureResult<Vec<TortureRow>> {
+    let rounds = if options.long { ROUNDS } else { SHORT_ROUNDS };
+    let targets: Vec<MatrixTarget> = ["faultsa", "faultsb", "faultsc", "faultsd"]
         .into_iter()
-        .map(|name| Place::server(ask, url, name))
-        .collect::<Fallible<_>>()?;
-    let first = places.first().ok_or("no database")?;
-    let matrix = Matrix::new(ask, first, rounds, 1)?;
-    let mut rows = vec![matrix.row(&places)?, matrix.control(first)?];
-    drop(places);
-    rows.extend(faults_server::rows(ask, url)?);
+        .map(|name| MatrixTarget::server(options, url, name))
+        .collect::<TortureResult<_>>()?;
+    let first = targets.first().ok_or("no database")?;
+    let matrix = FaultMatrix::new(options, first, rounds, 1)?;
+    let mut rows = vec![matrix.run_and_report(&targets)?, matrix.control_row(first)?];
+    drop(targets);
+    rows.extend(faults_postgres::rows(options, url)?);
     Ok(rows)
 }
 
 /// The suite.
-pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
-    let memory = Matrix::new(ask, &Place::Memory, ROUNDS, ask.pick(6, 3))?;
-    let file = Matrix::new(ask, &Place::File, ROUNDS, ask.pick(4, 1))?;
-    let mut rows = vec![memory.row(&[Place::Memory])?, file.row(&[Place::File])?];
-    let disk = Disk::build(&ask.folder)?;
-    for (kind, error, name) in [("write", FULL, "ENOSPC on a write"), ("sync", FAILED, "EIO on a sync")] {
-        let (seen, wrong) = real(ask, &disk, kind, error, ask.pick(40, 8))?;
-        rows.push(Row::new(format!("sqlite, {name}"), seen, wrong));
+pub(crate) fn run(options: &TortureOptions) -> TortureResult<Vec<TortureRow>> {
+    let memory = FaultMatrix::new(options, &MatrixTarget::Memory, ROUNDS, options.pick(6, 3))?;
+    let file = FaultMatrix::new(options, &MatrixTarget::File, ROUNDS, options.pick(4, 1))?;
+    let mut rows =
+        vec![memory.run_and_report(&[MatrixTarget::Memory])?, file.run_and_report(&[MatrixTarget::File])?];
+    let disk = DiskShim::build(&options.folder)?;
+    for (kind, error, name) in [("write", ENOSPC, "ENOSPC on a write"), ("sync", EIO, "EIO on a sync")] {
+        let (seen, wrong) = disk_faults(options, &disk, kind, error, options.pick(40, 8))?;
+        rows.push(TortureRow::new(format!("sqlite, {name}"), seen, wrong));
     }
-    rows.push(memory.control(&Place::Memory)?);
-    if let Some(url) = &ask.postgres {
-        rows.extend(server(ask, url)?);
+    rows.push(memory.control_row(&MatrixTarget::Memory)?);
+    if let Some(url) = &options.postgres {
+        rows.extend(postgres_matrix(options, url)?);
     }
     Ok(rows)
 }

@@ -1,39 +1,42 @@
-//! E3: 64 workers on many sessions, some frozen for longer than their leases. Whoever wakes up too late is refused by
-//! the store, every number of a session is given once, and epochs never go back.
+//! E3: 64 workers on many sessions, some frozen for longer than their leases. The store rejects workers that wake up
+//! too late, every sequence number of a session is assigned once, and epochs never decrease.
 
-use crate::audit::history;
-use crate::child::{Running, start};
+use crate::audit::check_history;
+use crate::child::{TortureChild, spawn};
 use crate::fence_worker::{LEASE_MS, WORKERS};
-use crate::kit::{Ask, Dice, Engine, Fallible, Row, Words, pause};
-use flyball_journal::{Desk, Which};
+use crate::harness::{
+    ChildArgs, StoreUnderTest, TortureOptions, TortureResult, TortureRng, TortureRow, sleep_ms,
+};
+use flyball_store::{AdminStore, SessionFilter};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Processes.
 const PROCESSES: u64 = 8;
 
-/// What the workers said.
+/// Output of the workers.
 #[derive(Debug, Default)]
-struct Said {
-    /// Who was given a session under an epoch.
+struct FenceReport {
+    /// Worker by session and epoch.
     granted: BTreeMap<(String, u64), String>,
-    /// Number and epoch by session and id.
+    /// Sequence number and epoch by session and id.
     acked: BTreeMap<(String, String), (u64, u64)>,
     refused: u64,
     busy: u64,
-    wrong: Vec<String>,
+    failures: Vec<String>,
 }
 
-impl Said {
-    fn take(&mut self, line: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        match words.as_slice() {
+impl FenceReport {
+    fn add_line(&mut self, line: &str) {
+        let child_args: Vec<&str> = line.split(' ').collect();
+        let number =
+            |place: usize| child_args.get(place).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        match child_args.as_slice() {
             ["G", session, _, worker] => {
                 let key = ((*session).to_owned(), number(2));
                 let before = self.granted.insert(key, (*worker).to_owned());
                 if before.is_some_and(|before| before != *worker) {
-                    self.wrong.push(format!("{session}: epoch {} was given to two workers", number(2)));
+                    self.failures.push(format!("{session}: epoch {} was granted to two workers", number(2)));
                 }
             }
             ["A", session, id, _, _] => {
@@ -46,33 +49,33 @@ impl Said {
         }
     }
 
-    /// Compares with what is stored.
-    fn check(&mut self, store: &dyn Desk, tag: &str) -> Fallible<u64> {
-        let heads = store.heads(Which::All, usize::MAX).map_err(|error| error.to_string())?;
+    /// Compares the output with the stored events.
+    fn check(&mut self, store: &dyn AdminStore, tag: &str) -> TortureResult<u64> {
+        let heads = store.list_sessions(SessionFilter::All, usize::MAX).map_err(|error| error.to_string())?;
         let mut events = 0;
         for head in heads.into_iter().filter(|head| head.session.starts_with(tag)) {
             let name = &head.session;
             let records = store.records(name, 1, head.seq.max(1)).map_err(|error| error.to_string())?;
             events += records.len() as u64;
-            self.wrong.extend(history(name, head.seq, &records));
+            self.failures.extend(check_history(name, head.seq, &records));
             let mut epoch = 0;
             for record in records {
                 if record.epoch < epoch {
-                    self.wrong
-                        .push(format!("{name}: event {} goes back to epoch {}", record.seq, record.epoch));
+                    self.failures
+                        .push(format!("{name}: event {} has the older epoch {}", record.seq, record.epoch));
                 }
                 epoch = record.epoch;
                 let id = record.id.unwrap_or_default();
                 let worker = id.split('.').next().unwrap_or_default();
                 if self.granted.get(&(name.clone(), epoch)).is_some_and(|holder| holder != worker) {
-                    self.wrong.push(format!(
-                        "{name}: event {} of {worker} under another's epoch {epoch}",
+                    self.failures.push(format!(
+                        "{name}: event {} of {worker} under the epoch {epoch} of another worker",
                         record.seq
                     ));
                 }
                 match self.acked.remove(&(name.clone(), id.clone())) {
                     Some((seq, under)) if seq != record.seq || under != epoch => {
-                        self.wrong.push(format!(
+                        self.failures.push(format!(
                             "{name}: {id} was acknowledged as {seq} under epoch {under}, stored as {} under {epoch}",
                             record.seq
                         ));
@@ -83,79 +86,79 @@ impl Said {
         }
         let lost =
             self.acked.keys().next().map(|(session, id)| format!("{session}: acknowledged {id} is lost"));
-        self.wrong.extend(lost);
-        self.wrong.truncate(8);
+        self.failures.extend(lost);
+        self.failures.truncate(8);
         Ok(events)
     }
 }
 
-/// Freezes processes at random until the time is over.
-fn freeze(processes: &[Running], dice: &mut Dice, end: Instant) -> u64 {
+/// Freezes random processes until the time is over.
+fn freeze_at_random(processes: &[TortureChild], rng: &mut TortureRng, end: Instant) -> u64 {
     let mut frozen = 0;
     while Instant::now() < end {
-        pause(dice.between(20, 150));
-        let Some(process) = processes.get(dice.place(processes.len())) else { continue };
+        sleep_ms(rng.between(20, 150));
+        let Some(process) = processes.get(rng.index(processes.len())) else { continue };
         process.signal("-STOP");
-        pause(dice.between(LEASE_MS + 50, LEASE_MS * 2));
+        sleep_ms(rng.between(LEASE_MS + 50, LEASE_MS * 2));
         process.signal("-CONT");
         frozen += 1;
     }
     frozen
 }
 
-fn play(
-    engine: &Engine,
+fn run_workers(
+    engine: &StoreUnderTest,
     tag: &str,
     (sessions, seconds): (u64, u64),
     seed: u64,
     stubborn: bool,
-) -> Fallible<(String, Vec<String>)> {
-    // The tables are there before eight processes want to make them.
+) -> TortureResult<(String, Vec<String>)> {
+    // Create the tables before eight processes try to.
     let store = engine.open().map_err(|error| error.to_string())?;
-    let words = Words::default()
+    let child_args = ChildArgs::default()
         .with("engine", engine.url())
         .with("tag", tag)
         .with("sessions", sessions)
         .with("millis", seconds * 1000)
         .with("seed", seed);
-    let words = if stubborn { words.with("stubborn", "yes") } else { words };
+    let child_args = if stubborn { child_args.with("stubborn", "yes") } else { child_args };
     let end = Instant::now() + Duration::from_secs(seconds);
-    let processes: Vec<Running> = (0..PROCESSES)
-        .map(|process| start("worker", &words.clone().with("process", process)))
-        .collect::<Fallible<_>>()?;
-    let frozen = freeze(&processes, &mut Dice::new(seed), end);
-    let mut said = Said::default();
+    let processes: Vec<TortureChild> = (0..PROCESSES)
+        .map(|process| spawn("worker", &child_args.clone().with("process", process)))
+        .collect::<TortureResult<_>>()?;
+    let frozen = freeze_at_random(&processes, &mut TortureRng::new(seed), end);
+    let mut said = FenceReport::default();
     for process in processes {
         let ended = process.wait();
-        ended.lines.iter().for_each(|line| said.take(line));
-        said.wrong.extend(ended.errors);
+        ended.lines.iter().for_each(|line| said.add_line(line));
+        said.failures.extend(ended.errors);
     }
     let leases = said.granted.len();
     let events = said.check(store.as_ref(), tag)?;
     if said.refused == 0 {
-        said.wrong.push("nobody was ever refused: nothing was tested".to_owned());
+        said.failures.push("no stale append was rejected: nothing was tested".to_owned());
     }
     let seen = format!(
-        "{} workers, {sessions} sessions, {seconds} s, {frozen} freezes, {leases} leases, {events} events, {} stale refused, {} busy",
+        "{} workers, {sessions} sessions, {seconds} s, {frozen} freezes, {leases} leases, {events} events, {} stale rejected, {} busy",
         PROCESSES * WORKERS,
         said.refused,
         said.busy
     );
-    Ok((seen, said.wrong))
+    Ok((seen, said.failures))
 }
 
 /// The suite.
-pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
+pub(crate) fn run(options: &TortureOptions) -> TortureResult<Vec<TortureRow>> {
     let mut rows = Vec::new();
-    let size = (ask.pick(1000, 200), ask.pick(60, 10));
-    for engine in ask.engines("fence")? {
-        let (seen, wrong) = play(&engine, &ask.tag("f"), size, ask.seed, false)?;
-        rows.push(Row::new(engine.name(), seen, wrong));
+    let size = (options.pick(1000, 200), options.pick(60, 10));
+    for engine in options.engines("fence")? {
+        let (seen, wrong) = run_workers(&engine, &options.tag("f"), size, options.seed, false)?;
+        rows.push(TortureRow::new(engine.name(), seen, wrong));
     }
-    for engine in ask.engines("fence-control")? {
-        let (seen, wrong) = play(&engine, &ask.tag("fc"), (20, 6), ask.seed, true)?;
-        let what = format!("{}, a worker that takes the present epoch", engine.name());
-        rows.push(Row::control(what, seen, wrong));
+    for engine in options.engines("fence-control")? {
+        let (seen, wrong) = run_workers(&engine, &options.tag("fc"), (20, 6), options.seed, true)?;
+        let what = format!("{}, a worker that uses the current epoch", engine.name());
+        rows.push(TortureRow::control(what, seen, wrong));
     }
     Ok(rows)
 }

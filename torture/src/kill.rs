@@ -1,41 +1,44 @@
-//! D1: kill -9 at random times. Two processes of four writers share the store; the client sends again, with the same
-//! ids, whatever was not acknowledged.
+//! D1: SIGKILL at random times. Two processes with four writers each share the store; the client resends everything
+//! that was not acknowledged, with the same ids.
 
 use crate::audit::{Ack, audit};
-use crate::child::{Running, start};
-use crate::kit::{Ask, Dice, Engine, Fallible, Row, Words, pause};
-use crate::writer::LANES;
+use crate::child::{TortureChild, spawn};
+use crate::harness::{
+    ChildArgs, StoreUnderTest, TortureOptions, TortureResult, TortureRng, TortureRow, sleep_ms,
+};
+use crate::writer::WRITER_THREADS;
 
-/// The processes, by name.
+/// Names of the processes.
 const PROCESSES: [&str; 2] = ["a", "b"];
-/// Events that each thread still sends after the last crash.
-const AFTERWARDS: u64 = 3;
+/// Events that each thread sends after the last crash.
+const FINAL_EVENTS: u64 = 3;
 
-/// A client with several writers: what each is to send next, and what was acknowledged.
-pub(crate) struct Client {
-    pub(crate) words: Words,
+/// A client with several writers: the next event of each, and the acknowledgements.
+pub(crate) struct WriterClient {
+    pub(crate) args: ChildArgs,
     pub(crate) next: Vec<u64>,
     process: String,
 }
 
-impl Client {
-    pub(crate) fn new(engine: &Engine, tag: &str, process: &str) -> Self {
-        let words = Words::default().with("engine", engine.url()).with("tag", tag).with("process", process);
-        Client { words, next: vec![1; LANES], process: process.to_owned() }
+impl WriterClient {
+    pub(crate) fn new(engine: &StoreUnderTest, tag: &str, process: &str) -> Self {
+        let child_args =
+            ChildArgs::default().with("engine", engine.url()).with("tag", tag).with("process", process);
+        WriterClient { args: child_args, next: vec![1; WRITER_THREADS], process: process.to_owned() }
     }
 
-    /// The arguments of the next writer.
-    pub(crate) fn turn(&self) -> Words {
+    /// Arguments of the next writer.
+    pub(crate) fn next_args(&self) -> ChildArgs {
         let next: Vec<String> = self.next.iter().map(u64::to_string).collect();
-        self.words.clone().with("next", next.join(","))
+        self.args.clone().with("next", next.join(","))
     }
 
-    pub(crate) fn start(&self) -> Fallible<Running> {
-        start("writer", &self.turn())
+    pub(crate) fn start(&self) -> TortureResult<TortureChild> {
+        spawn("writer", &self.next_args())
     }
 
-    /// Takes note of what was acknowledged: that is not sent again.
-    pub(crate) fn took(&mut self, acks: &[Ack]) {
+    /// Records acknowledgements, so that these events are not resent.
+    pub(crate) fn record_acks(&mut self, acks: &[Ack]) {
         for ack in acks {
             let Some((lane, number)) = ack.id.split_once('.') else { continue };
             let lane = lane.strip_prefix(self.process.as_str()).and_then(|lane| lane.parse::<usize>().ok());
@@ -44,9 +47,9 @@ impl Client {
         }
     }
 
-    /// A last writer that nobody ends: what was in flight is sent again, and a little more.
+    /// Runs a last writer without a crash: resends events in flight, and a few more.
     pub(crate) fn finish(&mut self, acks: &mut Vec<Ack>) -> Vec<String> {
-        match start("writer", &self.turn().with("limit", AFTERWARDS)).map(Running::wait) {
+        match spawn("writer", &self.next_args().with("limit", FINAL_EVENTS)).map(TortureChild::wait) {
             Ok(ended) => {
                 acks.extend(ended.acks());
                 if ended.ok { Vec::new() } else { ended.errors }
@@ -56,37 +59,38 @@ impl Client {
     }
 }
 
-/// Runs so many crashes on an engine.
-fn cycles(
-    engine: &Engine,
+/// Runs crashes on an engine.
+fn crash_cycles(
+    engine: &StoreUnderTest,
     tag: &str,
     crashes: u64,
     seed: u64,
     early: bool,
-) -> Fallible<(String, Vec<String>)> {
-    let mut dice = Dice::new(seed);
-    let mut clients: Vec<Client> = PROCESSES.iter().map(|name| Client::new(engine, tag, name)).collect();
+) -> TortureResult<(String, Vec<String>)> {
+    let mut rng = TortureRng::new(seed);
+    let mut clients: Vec<WriterClient> =
+        PROCESSES.iter().map(|name| WriterClient::new(engine, tag, name)).collect();
     if early {
-        clients.iter_mut().for_each(|client| client.words = client.words.clone().with("early", "yes"));
+        clients.iter_mut().for_each(|client| client.args = client.args.clone().with("early", "yes"));
     }
     let mut acks: Vec<Ack> = Vec::new();
     let mut wrong: Vec<String> = Vec::new();
-    let mut running: Vec<Option<Running>> =
-        clients.iter().map(|client| client.start().map(Some)).collect::<Fallible<_>>()?;
+    let mut running: Vec<Option<TortureChild>> =
+        clients.iter().map(|client| client.start().map(Some)).collect::<TortureResult<_>>()?;
     for _ in 0..crashes {
-        pause(dice.between(15, 110));
-        // Mostly one of the two, sometimes both at once.
-        let both = dice.percent(30);
-        let one = dice.place(PROCESSES.len());
+        sleep_ms(rng.between(15, 110));
+        // Mostly one of the two processes, sometimes both at once.
+        let both = rng.percent(30);
+        let one = rng.index(PROCESSES.len());
         for (place, client) in clients.iter_mut().enumerate() {
             if !both && place != one {
                 continue;
             }
             let Some(slot) = running.get_mut(place) else { continue };
-            // Ended first, then started again from what it had acknowledged.
+            // Kill it first, then restart it after its last acknowledged event.
             let Some(child) = slot.take() else { continue };
             let ended = child.kill();
-            client.took(&ended.acks());
+            client.record_acks(&ended.acks());
             acks.extend(ended.acks());
             wrong.extend(ended.errors);
             *slot = Some(client.start()?);
@@ -95,13 +99,13 @@ fn cycles(
     for (client, child) in clients.iter_mut().zip(running) {
         let Some(child) = child else { continue };
         let ended = child.kill();
-        client.took(&ended.acks());
+        client.record_acks(&ended.acks());
         acks.extend(ended.acks());
         wrong.extend(client.finish(&mut acks));
     }
     let store = engine.open().map_err(|error| error.to_string())?;
     let found = audit(store.as_ref(), tag, &acks);
-    wrong.extend(found.wrong);
+    wrong.extend(found.failures);
     let seen = format!(
         "{crashes} crashes, {} acknowledged, {} stored in {} sessions",
         acks.len(),
@@ -112,15 +116,20 @@ fn cycles(
 }
 
 /// The suite.
-pub(crate) fn run(ask: &Ask) -> Fallible<Vec<Row>> {
+pub(crate) fn run(options: &TortureOptions) -> TortureResult<Vec<TortureRow>> {
     let mut rows = Vec::new();
-    for engine in ask.engines("kill")? {
-        let (seen, wrong) = cycles(&engine, &ask.tag("k"), ask.pick(200, 25), ask.seed, false)?;
-        rows.push(Row::new(engine.name(), seen, wrong));
+    for engine in options.engines("kill")? {
+        let (seen, wrong) =
+            crash_cycles(&engine, &options.tag("k"), options.pick(200, 25), options.seed, false)?;
+        rows.push(TortureRow::new(engine.name(), seen, wrong));
     }
-    for engine in ask.engines("kill-control")? {
-        let (seen, wrong) = cycles(&engine, &ask.tag("kc"), 5, ask.seed, true)?;
-        rows.push(Row::control(format!("{}, acknowledged before it is sent", engine.name()), seen, wrong));
+    for engine in options.engines("kill-control")? {
+        let (seen, wrong) = crash_cycles(&engine, &options.tag("kc"), 5, options.seed, true)?;
+        rows.push(TortureRow::control(
+            format!("{}, acknowledged before the append", engine.name()),
+            seen,
+            wrong,
+        ));
     }
     Ok(rows)
 }

@@ -1,66 +1,66 @@
-//! Crashes, power losses, faults and frozen workers: what the journal must survive. `cargo xtask torture` runs it.
+//! Torture tests of the event store: crashes, power losses, faults and frozen workers. Run by `cargo xtask torture`.
 //!
 //! usage: flyball-torture SUITE [--long] [--seed N] [--postgres URL] [--folder DIR]
 //!
-//! Each suite has a negative control: a run that is broken on purpose and must go red. The other modes (`writer`,
-//! `courier`, `hasty`, `worker`) are the child processes that the suites start and end.
+//! Each suite has a negative control: a run that is broken on purpose and must fail. The other modes (`writer`,
+//! `dispatcher`, `premature`, `worker`) are child processes that the suites start and kill.
 
 mod audit;
 mod child;
-mod disk;
-mod errands;
+mod crash_points;
+mod crash_points_postgres;
+mod cuttable_proxy;
+mod disk_shim;
 mod faults;
-mod faults_server;
-mod faulty;
+mod faults_postgres;
+mod faulty_store;
 mod fence;
 mod fence_worker;
+mod file_trace;
 mod flips;
+mod harness;
 mod kill;
-mod kit;
-mod line;
-mod points;
-mod points_server;
-mod power;
-mod receiver;
-mod script;
-mod server;
-mod trace;
+mod outbox;
+mod postgres_server;
+mod power_loss;
+mod scenario;
+mod webhook_receiver;
 mod writer;
 
-use kit::{Ask, Fallible, Row, Words};
+use harness::{ChildArgs, TortureOptions, TortureResult, TortureRow};
 use std::io::Write;
 use std::process::ExitCode;
 
-type Suite = fn(&Ask) -> Fallible<Vec<Row>>;
+type Suite = fn(&TortureOptions) -> TortureResult<Vec<TortureRow>>;
 
 const SUITES: [(&str, Suite); 6] = [
     ("kill", kill::run),
-    ("points", points::run),
-    ("power", power::run),
+    ("points", crash_points::run),
+    ("power", power_loss::run),
     ("faults", faults::run),
     ("fence", fence::run),
     ("flips", flips::run),
 ];
 
-/// The seed, unless another one is given.
-const SEED: u64 = 20_251_115;
+/// Default seed.
+const DEFAULT_SEED: u64 = 20_251_115;
 
-fn say(line: &str) {
-    // A closed pipe is no reason to stop: the exit code still tells.
+fn print_line(line: &str) {
+    // Ignore a closed pipe: the exit code still reports the result.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (mode, rest) = args.split_first().map_or(("", &[][..]), |(mode, rest)| (mode.as_str(), rest));
-    let words = Words::read(rest);
+    let child_args = ChildArgs::parse(rest);
     let done = match mode {
-        "writer" => writer::writer(&words).map(|()| true),
-        "courier" => writer::courier(&words).map(|()| true),
-        "hasty" => writer::hasty(&words).map(|()| true),
-        "worker" => fence_worker::worker(&words).map(|()| true),
+        "writer" => writer::run_writer(&child_args).map(|()| true),
+        "dispatcher" => writer::run_dispatcher(&child_args).map(|()| true),
+        "premature" => writer::run_premature_dispatcher(&child_args).map(|()| true),
+        "worker" => fence_worker::run_workers(&child_args).map(|()| true),
         _ => match SUITES.iter().find(|(name, _)| *name == mode) {
-            Some((name, suite)) => torture(name, *suite, rest),
+            Some((name, suite)) => run_suite(name, *suite, rest),
             None => Err(format!(
                 "usage: flyball-torture {} [--long] [--seed N] [--postgres URL] [--folder DIR]",
                 SUITES.map(|(name, _)| name).join("|")
@@ -77,54 +77,54 @@ fn main() -> ExitCode {
     }
 }
 
-fn read(args: &[String]) -> Fallible<Ask> {
+fn parse_args(args: &[String]) -> TortureResult<TortureOptions> {
     let folder = std::env::temp_dir().join(format!("flyball-torture-{}", std::process::id()));
-    let mut ask = Ask { seed: SEED, long: false, folder, postgres: None };
+    let mut options = TortureOptions { seed: DEFAULT_SEED, long: false, folder, postgres: None };
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
-        let mut value = || rest.next().cloned().ok_or_else(|| format!("{arg} wants a value"));
+        let mut value = || rest.next().cloned().ok_or_else(|| format!("{arg} requires a value"));
         match arg.as_str() {
-            "--long" => ask.long = true,
-            "--seed" => ask.seed = value()?.parse().map_err(|_| "--seed wants a number".to_owned())?,
-            "--postgres" => ask.postgres = Some(value()?),
-            "--folder" => ask.folder = value()?.into(),
-            other => return Err(format!("'{other}' is not known here")),
+            "--long" => options.long = true,
+            "--seed" => options.seed = value()?.parse().map_err(|_| "--seed requires a number".to_owned())?,
+            "--postgres" => options.postgres = Some(value()?),
+            "--folder" => options.folder = value()?.into(),
+            other => return Err(format!("unknown argument '{other}'")),
         }
     }
-    Ok(ask)
+    Ok(options)
 }
 
-/// Runs a suite and prints its part of the table. Lines that belong to the table begin with `| `.
-fn torture(name: &str, suite: Suite, args: &[String]) -> Fallible<bool> {
-    let ask = read(args)?;
-    let long = if ask.long { " --long" } else { "" };
-    say(&format!(
+/// Runs a suite and prints its rows of the table, which start with `| `.
+fn run_suite(name: &str, suite: Suite, args: &[String]) -> TortureResult<bool> {
+    let options = parse_args(args)?;
+    let long = if options.long { " --long" } else { "" };
+    print_line(&format!(
         "seed {}; to repeat: cargo xtask torture{long} --only {name} --seed {}",
-        ask.seed, ask.seed
+        options.seed, options.seed
     ));
-    kit::fresh(&ask.folder)?;
+    harness::empty_dir(&options.folder)?;
     let start = std::time::Instant::now();
-    let rows = suite(&ask)?;
+    let rows = suite(&options)?;
     let mut good = true;
     for row in &rows {
-        good &= row.good();
-        let verdict = match (row.control, row.wrong.is_empty()) {
+        good &= row.is_as_expected();
+        let verdict = match (row.control, row.failures.is_empty()) {
             (false, true) => "green",
             (false, false) => "RED",
-            (true, false) => "control: red, as it must be",
-            (true, true) => "CONTROL GREEN: the suite notices nothing",
+            (true, false) => "control: red, as expected",
+            (true, true) => "CONTROL GREEN: no detection",
         };
-        say(&format!("| {name:7}| {:58}| {:27}| {}", row.what, verdict, row.seen));
+        print_line(&format!("| {name:7}| {:58}| {:27}| {}", row.name, verdict, row.counts));
         let shown = if row.control { 1 } else { 8 };
-        for what in row.wrong.iter().take(shown) {
-            say(&format!("      {}", what.chars().take(240).collect::<String>()));
+        for what in row.failures.iter().take(shown) {
+            print_line(&format!("      {}", what.chars().take(240).collect::<String>()));
         }
     }
-    say(&format!("{name}: {} s", start.elapsed().as_secs()));
+    print_line(&format!("{name}: {} s", start.elapsed().as_secs()));
     if good {
-        let _ = std::fs::remove_dir_all(&ask.folder);
+        let _ = std::fs::remove_dir_all(&options.folder);
     } else {
-        say(&format!("what is left is in {}", ask.folder.display()));
+        print_line(&format!("the files are in {}", options.folder.display()));
     }
     Ok(good)
 }

@@ -1,7 +1,7 @@
-"""Asks the running server everything that its document allows, and much that it does not, with schemathesis.
+"""Tests the running server against its OpenAPI document with schemathesis: valid and invalid requests.
 
-A server is started on a store of its own, with a session that has something to show, and asked as admin, as operator
-and as agent. Exit code 0: no failure; 1: failures; 77: schemathesis could not be installed.
+Starts a server on its own store with sample sessions, and sends requests as admin, operator and agent.
+Exit code 0: no failures; 1: failures; 77: schemathesis could not be installed.
 """
 
 import argparse
@@ -17,17 +17,17 @@ import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = HERE.parent.parent / "docs" / "openapi.json"
-# A body that fits its schema may still be refused: the schema does not know the fields of each type of event, nor
-# which session waits for an answer.
+# A body that matches its schema may still be rejected: the schema knows neither the fields of each event type nor
+# which session is waiting for an answer.
 LEFT_OUT = "positive_data_acceptance"
-# What streams for ever is no matter for a client that waits for the end of an answer.
+# Endless streams cannot be tested by a client that waits for the end of a response.
 ENDLESS = "text/event-stream"
 EXAMPLES = {"admin": 8, "operator": 4, "agent": 4}
 SKIPPED = 77
 
 
 def installed(work):
-    """The schemathesis of the pinned versions, in an environment of its own."""
+    """Installs the pinned schemathesis in a virtual environment."""
     home = work / "schemathesis"
     program = home / "bin" / "schemathesis"
     if not program.is_file():
@@ -40,7 +40,7 @@ def installed(work):
 
 
 class Server:
-    """A server with a store of its own."""
+    """A server with its own store."""
 
     def __init__(self, flyball, folder):
         self.flyball = flyball
@@ -51,7 +51,7 @@ class Server:
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
         if found is None:
             self.process.kill()
-            raise SystemExit(f"the server said no address: {line}")
+            raise SystemExit(f"the server printed no address: {line}")
         self.place = found.group()
 
     def key(self, role):
@@ -70,7 +70,7 @@ class Server:
 
 
 def furnish(server, key):
-    """Something to show: a session with a workflow, findings and a plan that waits."""
+    """Sample data: a session with a workflow, findings and a plan awaiting approval."""
     edges = [{"id": "e1", "from": "code", "to": "test"}, {"id": "e2", "from": "test", "to": "code"}]
     server.event(key, {"type": "session.started", "session": "s1", "workflow": {"nodes": ["code", "test"], "edges": edges}})
     for call in range(6):
@@ -81,7 +81,7 @@ def furnish(server, key):
 
 
 def endless():
-    """The routes whose answers never end."""
+    """The routes whose responses never end."""
     paths = json.loads(DOCUMENT.read_text())["paths"]
     for path, item in paths.items():
         for operation in item.values():
@@ -114,7 +114,7 @@ def main():
                 if subprocess.run(command, cwd=folder, check=False).returncode != 0:
                     failed.append(role)
             if server.process.poll() is not None:
-                failed.append("the server has ended")
+                failed.append("the server has exited")
         finally:
             server.stop()
     if failed:

@@ -1,4 +1,4 @@
-// Texts that try to be more than text, in every field of every event that a page shows.
+// Injection payloads in every field of every event that a page shows.
 
 const RUNS = "window.hits.push('ran')";
 const texts = [
@@ -18,7 +18,7 @@ const texts = [
   `x" style="background:url(javascript:${RUNS})`, `<div style="position:fixed;inset:0">`, `<a href=//evil.invalid>x`,
 ];
 
-/** Plays them all; gives the names of the sessions. */
+/** Sends all payloads; returns the names of the sessions. */
 export const attacks = async (server) => {
   const names = [];
   for (const [at, text] of texts.entries()) {

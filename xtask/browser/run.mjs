@@ -1,7 +1,7 @@
-// The pages in a real browser: `node run.mjs --flyball PROGRAM --chromium PROGRAM --modules FOLDER [--only NAME]`,
-// or with `--shots FOLDER` the pictures of the pages.
+// Tests the pages in a real browser: `node run.mjs --flyball PROGRAM --chromium PROGRAM --modules FOLDER [--only NAME]`,
+// or with `--shots FOLDER` screenshots of the pages.
 import * as checks from "./checks.mjs";
-import { Server, argument, browse } from "./kit.mjs";
+import { Server, argument, browse } from "./harness.mjs";
 import { policy } from "./sample.mjs";
 import { shots } from "./shots.mjs";
 

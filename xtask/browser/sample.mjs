@@ -1,11 +1,11 @@
-// The same small world every time: sessions that run, wait, go round in circles and are stopped.
+// Fixed sample data: sessions that run, wait, loop and are stopped.
 
 const call = (number, tool, args, output, more = {}) => [
   { type: "tool.requested", call: `c${number}`, tool, args, ...more },
   { type: "tool.finished", call: `c${number}`, ok: more.ok ?? true, ...(more.ok === false ? { error: output } : { output }) },
 ];
 
-/** A session that makes the same call again and again until it is halted. */
+/** A session that repeats the same call until it is halted. */
 export const looping = (count = 8, tool = "bash") =>
   Array.from({ length: count }, (_, at) =>
     at < 5
@@ -13,7 +13,7 @@ export const looping = (count = 8, tool = "bash") =>
       : [{ type: "tool.requested", call: `c${at}`, tool, args: { command: "npm test -- --grep login" } }],
   ).flat();
 
-/** A plan that waits for a yes. */
+/** A plan awaiting approval. */
 export const plan = (question = "Delete the 3 expired test accounts?") => [
   { type: "session.started", goal: "clean up the staging database" },
   ...call(1, "list_accounts", { state: "expired" }, "3 accounts: t-104, t-117, t-131"),
@@ -21,7 +21,7 @@ export const plan = (question = "Delete the 3 expired test accounts?") => [
     plan: ["t-104", "t-117", "t-131"].map((account) => ({ tool: "delete_account", args: { account, cascade: true } })) },
 ];
 
-/** Work that goes on well, with a trend that falls. */
+/** A session that makes progress: its number of failing tests falls. */
 const progress = () => [
   { type: "session.started", goal: "bring the import under a second", labels: { team: "data" } },
   ...[9, 7, 7, 5, 4, 2].flatMap((failing, at) => [
@@ -31,7 +31,7 @@ const progress = () => [
   ]),
 ];
 
-/** Two calls that take turns. */
+/** Two alternating calls. */
 const circle = () => [
   { type: "session.started", goal: "keep the translation in step with the handbook" },
   ...Array.from({ length: 8 }, (_, at) => [
@@ -50,7 +50,7 @@ const workflow = {
   signals: ["diff", "tests"],
 };
 
-/** A workflow that goes round a loop until its tests stop getting better. */
+/** A workflow that loops until its tests stop improving. */
 const stalled = () => [
   { type: "session.started", policy: "workflow", workflow, goal: "the login must survive a restart" },
   { type: "turn.started", node: "plan" },
@@ -77,26 +77,26 @@ guards:
 `;
 export { POLICY as policy };
 
-/** Everything, for looking at; minutes apart, so that the oldest is seen first. */
-export const world = async (server) => {
+/** All samples, minutes apart, so that their order is stable. */
+export const sampleSessions = async (server) => {
   const now = Date.now();
-  const told = async (session, minutes, events) => {
+  const sendAll = async (session, minutes, events) => {
     const first = now - minutes * 60_000 - 1_000;
     for (const [at, event] of events.entries()) await server.event({ session, at: first - (events.length - at) * 1_500, ...event });
   };
-  await told("nightly/login-restart", 47, stalled());
-  await told("support/4711", 31, plan());
-  await told("api-refactor", 18, looping(8));
-  await told("travel-desk/anna", 9, [
+  await sendAll("nightly/login-restart", 47, stalled());
+  await sendAll("support/4711", 31, plan());
+  await sendAll("api-refactor", 18, looping(8));
+  await sendAll("travel-desk/anna", 9, [
     { type: "session.started", goal: "book the trip to the fair" },
     ...call(1, "find_trains", { to: "Hannover" }, "08:12, 09:12, 10:12"),
     { type: "question.asked", text: "There are three trains. Do you want to arrive before ten?" },
   ]);
-  await told("docs-sync", 6, circle());
-  await told("billing-export", 3, [...call(1, "query", { sql: "select count(*) from invoices" }, "1204"),
+  await sendAll("docs-sync", 6, circle());
+  await sendAll("billing-export", 3, [...call(1, "query", { sql: "select count(*) from invoices" }, "1204"),
     ...["charge", "charge", "charge", "refund"].flatMap((operation) => [{ type: "operation.failed", operation }, { type: "operation.succeeded", operation }]),
     { type: "session.ended", outcome: "done" }]);
-  await told("import-speed", 1, progress());
-  await told("import-speed/reader", 1, [{ type: "session.started", parent: "import-speed", goal: "profile the reader" },
+  await sendAll("import-speed", 1, progress());
+  await sendAll("import-speed/reader", 1, [{ type: "session.started", parent: "import-speed", goal: "profile the reader" },
     ...call(1, "profile", { target: "reader" }, "62 % in dates::parse")]);
 };

@@ -1,11 +1,11 @@
-// Pictures of every page: light, dark, and on a phone.
+// Screenshots of every page: light, dark, and on a phone.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { at } from "./kit.mjs";
-import { world } from "./sample.mjs";
+import { sessionPath } from "./harness.mjs";
+import { sampleSessions } from "./sample.mjs";
 
 const PAGES = {
-  inbox: "/", sessions: "/sessions", session: at("nightly/login-restart"), evidence: at("api-refactor"), health: "/health",
+  inbox: "/", sessions: "/sessions", session: sessionPath("nightly/login-restart"), evidence: sessionPath("api-refactor"), health: "/health",
 };
 const LOOKS = {
   light: { colorScheme: "light", viewport: { width: 1080, height: 800 } },
@@ -15,13 +15,13 @@ const LOOKS = {
 
 export const shots = async (server, browser, folder) => {
   mkdirSync(folder, { recursive: true });
-  await world(server);
+  await sampleSessions(server);
   for (const [look, options] of Object.entries(LOOKS)) {
-    const page = await server.person(browser, options);
+    const page = await server.logIn(browser, options);
     for (const [name, place] of Object.entries({ ...PAGES, login: "/login" })) {
-      await page.goto(server.place + place);
+      await page.goto(server.url + place);
       await page.waitForLoadState("load");
-      // Moments and places differ from run to run; the pictures need not.
+      // Times and paths differ between runs; replace them, so that the screenshots do not.
       await page.evaluate(() => {
         const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
         while (walk.nextNode()) {

@@ -1,12 +1,12 @@
-"""Checks the golden tables of the hooks (fixtures/hooks) against what the hosts themselves publish about their hooks.
+"""Checks the golden tables of the hooks (fixtures/hooks) against the types and schemas that the hosts publish.
 
     python3 xtask/hooks/published.py                   types in npm: Claude Code, Gemini CLI, Copilot CLI, opencode
     python3 xtask/hooks/published.py --codex FOLDER    and the JSON Schemas of Codex (codex-rs/hooks/schema/generated)
 
-Every recorded answer and input becomes a literal that has to satisfy the published type; an unknown key is an error. As
-a control, a copy of each with a misspelled key, and answers with a value that no host knows, have to be refused by the
-same check. Cursor and goose publish neither. Needs Node and npm; everything is written to target/hook-types.
-Exit code 0: all fits and every control was refused; 1: not so; 77: the packages could not be installed.
+Every recorded answer and input becomes a literal that must satisfy the published type; an unknown key is an error. As a
+control, the same check must reject a copy of each with a misspelled key, and answers with a value that no host knows.
+Cursor and goose publish neither. Needs Node and npm; everything is written to target/hook-types.
+Exit code 0: everything matches and every control was rejected; 1: otherwise; 77: the packages could not be installed.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TABLES = ROOT / "fixtures" / "hooks"
-PLUGIN = ROOT / "crates" / "flyball-adapt" / "src" / "hook" / "settings" / "opencode.js"
+PLUGIN = ROOT / "crates" / "flyball-integrations" / "src" / "hook" / "settings" / "opencode.js"
 WORK = ROOT / "target" / "hook-types"
-# The compiler of version 7 is an optional binary; optional ones are left out because an SDK has very large ones.
+# Optional packages are omitted, because one SDK has very large ones; version 7 of the compiler is optional, too.
 COMPILER = "typescript@5"
 MISSPELLED = "permisionDecision"
 SKIPPED = 77
 
-# Claude Code: the answer to one event may hold only what is specific to this event.
+# Claude Code: the answer to an event may contain only the fields specific to that event.
 CLAUDE = """import type * as host from "@anthropic-ai/claude-agent-sdk";
 type Specific<E> = Extract<host.SyncHookJSONOutput["hookSpecificOutput"], { hookEventName: E }>;
 type Answer<E> = Omit<host.SyncHookJSONOutput, "hookSpecificOutput"> & { hookSpecificOutput?: Specific<E> };
@@ -52,7 +52,7 @@ def claude(event):
 
 
 def gemini(event):
-    # No type of its own for the answer to the end of a session.
+    # There is no specific type for the answer to the end of a session.
     answer = "HookOutput" if event == "SessionEnd" else f"{event}Output"
     return f"host.{answer}", f"Plain<host.{event}Input>"
 
@@ -64,7 +64,7 @@ def copilot(event):
     return f'Answer<"{name}">', f'Input<"{name}">'
 
 
-# Folder of the tables: package, head of the file, types of an event, an answer that no host understands and its event.
+# Folder of the tables: package, file header, types of an event, and an invalid answer with its event.
 HOSTS = {
     "claude-code": ("@anthropic-ai/claude-agent-sdk", CLAUDE, claude, "PreToolUse",
                     {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "maybe"}}),
@@ -75,7 +75,7 @@ OPENCODE = "@opencode-ai/plugin"
 
 
 def tables(host):
-    """Event, input, and the answers that say something."""
+    """Event, input, and the answers that are not empty."""
     for path in sorted((TABLES / host).glob("*.json")):
         table = json.loads(path.read_text())
         spoken = {verdict: json.loads(a["stdout"]) for verdict, a in table["answers"].items() if a["stdout"].strip()}
@@ -83,7 +83,7 @@ def tables(host):
 
 
 def misspelled(value):
-    """The same with a key that is not there; inside of what is specific to the event, if there is that."""
+    """The value with an unknown key; inside the event-specific part if there is one."""
     inner = value.get("hookSpecificOutput")
     if inner is None:
         return {**value, MISSPELLED: "deny"}
@@ -91,7 +91,7 @@ def misspelled(value):
 
 
 class Count:
-    """What was checked of one host, and what was wrong."""
+    """Counts and errors of one host."""
 
     def __init__(self, host, against):
         self.host, self.against = host, against
@@ -122,7 +122,7 @@ def installed():
 
 
 def compiled(file, *flags):
-    """The errors of the compiler: line and text of each."""
+    """The compiler errors, each with its line and text."""
     command = ["node", "node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--pretty", "false",
                "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", *flags, file]
     said = subprocess.run(command, cwd=WORK, check=False, capture_output=True, text=True)
@@ -133,7 +133,7 @@ def compiled(file, *flags):
 
 
 def typed(host):
-    """One literal a line; the compiler says which lines do not satisfy their type."""
+    """Writes one literal per line; the compiler reports the lines that do not satisfy their type."""
     package, head, types, event_of_bad, bad = HOSTS[host]
     count = Count(host, f"{package}@{version(package)}")
     lines, meant = head.splitlines(), {}
@@ -166,17 +166,17 @@ def typed(host):
     for line, (what, control) in meant.items():
         count.controls += control
         if control and line not in refused:
-            count.errors.append(f"control not refused: {what}")
+            count.errors.append(f"control not rejected: {what}")
         if not control and line in refused:
             count.errors.append(f"{what}: {refused[line]}")
     return count
 
 
 def opencode():
-    """Our own plugin reads the answers; so it is the plugin (counted as one input) that has to be one by the type.
+    """Checks our plugin (counted as one input) against the type of a plugin, because it reads the answers itself.
 
-    Its own small functions have no types, so parameters without one may be anything there; what the host hands over has
-    its type by `@satisfies`. The control: the same plugin with a hook, and with a field of a hook, that does not exist.
+    Its helper functions have no types, so their parameters may be anything; the host's arguments are typed by
+    `@satisfies`. The controls are copies of the plugin with a hook, and with a field of a hook, that does not exist.
     """
     count = Count("opencode", f"{OPENCODE}@{version(OPENCODE)}")
     text = PLUGIN.read_text()
@@ -202,12 +202,12 @@ def opencode():
         else:
             count.controls += 1
             if len(found) <= own:
-                count.errors.append(f"control not refused: {name}")
+                count.errors.append(f"control not rejected: {name}")
     return count
 
 
 def validators():
-    """jsonschema, as it is here or in an environment of its own."""
+    """The installed jsonschema, or one in a virtual environment."""
     if importlib.util.find_spec("jsonschema") is None:
         home = WORK / "jsonschema"
         if not home.is_dir():
@@ -219,7 +219,7 @@ def validators():
 
 
 def codex(folder):
-    """The answers and inputs of Codex by the schemas in a folder, as far as they are there."""
+    """Checks the answers and inputs of Codex against the schemas in a folder, as far as they exist."""
     validator = validators()
     count = Count("codex", "the JSON Schemas of openai/codex")
 
@@ -237,7 +237,7 @@ def codex(folder):
         count.errors += [f"{what}: {error.message}" for error in by.iter_errors(value)]
         count.controls += 1
         if by.is_valid(misspelled(value)):
-            count.errors.append(f"control not refused: {what}")
+            count.errors.append(f"control not rejected: {what}")
 
     for event, given, answers in tables("codex"):
         if (by := schema(event, "input")) is not None:
@@ -247,11 +247,11 @@ def codex(folder):
             for verdict, answer in answers.items():
                 judge(by, answer, f"{event}: {verdict}")
                 count.answers += 1
-            # What other hosts understand, and Codex takes for a failed hook, after which the call runs.
+            # Valid for other hosts; Codex treats it as a failed hook, after which the call runs.
             for decision in ("ask", "maybe") if event == "PreToolUse" else ():
                 count.controls += 1
                 if by.is_valid({"hookSpecificOutput": {"hookEventName": event, "permissionDecision": decision}}):
-                    count.errors.append(f"control not refused: {event}: {decision}")
+                    count.errors.append(f"control not rejected: {event}: {decision}")
     return count
 
 

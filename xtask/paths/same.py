@@ -1,11 +1,11 @@
-"""The same decisions by every path: canonical streams and recorded runs, told through `observe`, through the hook of
-Claude Code and through the model proxy, must be decided upon as `replay` decides upon them.
+"""Compares the decisions of all paths: canonical streams and recorded runs through `observe`, the hook of Claude Code
+and the model proxy must get the same decisions as with `replay`.
 
 usage: same.py --flyball PATH --shared DIR [--runs N]
 
-The hook is started as a process of its own for every event, as the host does it. The proxy stands before a server of
-ours that gives the answers of the run. Both stores are read back and compared, decision by decision. What a path cannot
-tell (a hook does not hear what an agent says between two calls) is left out of what `replay` is given, too.
+The hook is started as a separate process for every event, as the host does. The proxy's upstream is a local server that
+returns the answers of the run. Both stores are read back and compared, decision by decision. Events that a path does
+not see (a hook does not see what an agent says between two calls) are also omitted from the input of `replay`.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def histories(shared, wanted, folder):
                 if 3 <= calls <= MOST_CALLS and not any("node" in event for event in events):
                     of_source.append(events)
         found.append((name.split(".")[0], of_source))
-    # Some of each source, then more of each.
+    # Interleave the sources, so that a small number of runs covers all of them.
     place, taken = 0, 0
     while taken < wanted and any(place < len(runs) for _, runs in found):
         for source, runs in found:
@@ -81,7 +81,7 @@ def replay(folder, name, events):
 
 
 def shown(decision):
-    """What is compared: everything but the session, the numbers of events and the text of the evidence."""
+    """The compared fields: everything except the session, the event numbers and the text of the evidence."""
     trips = [(t["guard"], t["reason"], t["severity"], t["count"], t["limit"], t["message"]) for t in decision["trips"]]
     return decision["decision"], decision["state"], trips
 
@@ -91,7 +91,7 @@ def environment(home):
 
 
 def stored(home, session):
-    """The decisions of a store, by call, for requests of tools."""
+    """The stored events of a session with their decisions."""
     sql = sqlite3.connect(f"{home}/flyball.db")
     rows = sql.execute(
         "SELECT e.text, e.decision FROM flyball_events e JOIN flyball_sessions s ON s.no = e.no"
@@ -102,7 +102,7 @@ def stored(home, session):
 
 
 def asked(pairs):
-    """The decisions upon calls, in order; a call that is delivered again has its answer already."""
+    """The decisions on calls, in order; a call that is delivered again already has its answer."""
     first = {}
     for event, decision in pairs:
         if event["type"] == "tool.requested":
@@ -115,7 +115,7 @@ def compare(name, path, expected, found):
         if one != other:
             return f"{name}, {path}: call {place}: replay says {one}, {path} says {other}"
     if len(found) < len(expected):
-        return f"{name}, {path}: {len(found)} of {len(expected)} calls were decided upon"
+        return f"{name}, {path}: {len(found)} of {len(expected)} calls were decided"
     return None
 
 
@@ -127,7 +127,7 @@ def through_observe(name, events, folder):
 
 
 def heard(events):
-    """What a hook hears: prompts, calls and results, without rounds."""
+    """The events a hook sees: prompts, calls and results, without rounds."""
     kept = [e for e in events if e["type"] in ("user.message", "tool.requested", "tool.finished")]
     return [{key: value for key, value in e.items() if key not in ("round", "at", "step", "session")} for e in kept]
 
@@ -155,7 +155,7 @@ def through_hook(name, events, folder):
 
 
 def conversation(events):
-    """Answers of the model and what stands between them; None if it cannot be told as a conversation."""
+    """The model's answers and the messages between them; None if the events do not form a conversation."""
     turns, said, opened = [], [{"type": "text", "text": "begin"}], set()
     answer = None
     for event in events:
@@ -179,7 +179,7 @@ def conversation(events):
                 if opened:
                     return None
                 if any(block["type"] == "tool_result" for block in said):
-                    # A person speaks when the agent has ended its turn; what stands beside results is a program's.
+                    # A person writes after the agent has ended its turn; text beside results comes from a program.
                     turns.append((said, [{"type": "text", "text": f"That was part {len(turns)}."}]))
                     said = []
                 said.append({"type": "text", "text": event["text"] or " "})
@@ -194,7 +194,7 @@ def conversation(events):
 
 
 def told(turns):
-    """The same conversation as events."""
+    """The conversation as events."""
     events, round_ = [{"type": "session.started"}], 0
     for said, answer in turns:
         for block in [b for b in said if b["type"] == "tool_result"]:
@@ -213,7 +213,7 @@ def told(turns):
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """Gives the answer that the request's model names: run and turn."""
+    """Returns the answer named by the model of the request: run and turn."""
 
     protocol_version = "HTTP/1.1"
     answers = {}
@@ -280,11 +280,11 @@ def through_proxy(name, events, number, proxy, folder):
         messages.append({"role": "assistant", "content": answer})
     found = asked(stored(proxy.home, f"s{number}"))
     if halted:
-        # From here on nothing reaches the model. By replay it must be halted at the same call, or by its result.
+        # From here on nothing reaches the model. With replay it must be halted at the same call or by its result.
         state = [d["state"] for d in decisions]
         before = as_events[: state.index("halted") + 1] if "halted" in state else []
         if sum(event["type"] == "tool.requested" for event in before) != len(found):
-            return f"{name}, proxy: halted after {len(found)} calls, and by replay elsewhere or nowhere"
+            return f"{name}, proxy: halted after {len(found)} calls, but not at the same call with replay"
         expected = expected[: len(found)]
     return compare(name, "proxy", expected, found)
 
@@ -315,7 +315,7 @@ def main():
         proxy.end()
         for line in wrong[:20]:
             print(line)
-        print(f"{len(all_of_them)} histories; decided upon as by replay: " + ", ".join(f"{path} {n}" for path, n in counts.items()))
+        print(f"{len(all_of_them)} histories; same decisions as replay: " + ", ".join(f"{path} {n}" for path, n in counts.items()))
         return 1 if wrong or counts["hook"] < len(all_of_them) or counts["proxy"] == 0 else 0
 
 

@@ -1,54 +1,54 @@
-//! The pages in a real browser: Chromium is driven by the scripts in `xtask/browser`, against the program as it is built.
+//! Browser tests of the pages: the scripts in `xtask/browser` drive Chromium against the built program.
 
-use crate::outside::succeeded;
-use crate::run::{command, root, run, target};
+use crate::command::{command, repo_root, run, target_dir};
+use crate::external_checks::into_result;
 use crate::tools;
 use std::path::{Path, PathBuf};
 
-/// What drives the browser, and the rules of accessibility.
-const MODULES: [&str; 2] = ["playwright-core@1.64.1", "axe-core@4.11.0"];
-/// Where the pictures of the pages go.
-const PICTURES: &str = "docs/images";
+/// The browser driver and the accessibility rules.
+const NPM_MODULES: [&str; 2] = ["playwright-core@1.64.1", "axe-core@4.11.0"];
+/// Folder of the screenshots.
+const SCREENSHOT_DIR: &str = "docs/images";
 
-/// A browser, and what drives it.
-struct Driver {
+/// Chromium and the modules that drive it.
+struct BrowserDriver {
     chromium: PathBuf,
     modules: PathBuf,
 }
 
-impl Driver {
-    /// Finds them, or installs them where we may.
-    fn ready() -> Result<Self, String> {
-        tools::need("chromium", "chromium")?;
-        let chromium = tools::find("chromium").ok_or("`chromium` is missing")?;
-        let modules = target().join("browser");
-        tools::need_modules(&modules, &MODULES)?;
-        Ok(Driver { chromium, modules })
+impl BrowserDriver {
+    /// Finds them, or installs them if permitted.
+    fn install() -> Result<Self, String> {
+        tools::ensure_program("chromium", "chromium")?;
+        let chromium = tools::find_program("chromium").ok_or("`chromium` is missing")?;
+        let modules = target_dir().join("browser");
+        tools::need_modules(&modules, &NPM_MODULES)?;
+        Ok(BrowserDriver { chromium, modules })
     }
 
     /// Runs the scripts against a program.
-    fn drive(&self, flyball: &Path, more: &[&str]) -> Result<(), String> {
+    fn run_scripts(&self, flyball: &Path, more: &[&str]) -> Result<(), String> {
         let mut node = command("node", &["xtask/browser/run.mjs"]);
         node.arg("--flyball").arg(flyball);
         node.arg("--chromium").arg(&self.chromium);
         node.arg("--modules").arg(&self.modules).args(more);
-        run(node).and_then(succeeded)
+        run(node).and_then(into_result)
     }
 }
 
-/// Checks the pages, if there is a browser to be had. `Err` is why there is none.
+/// Checks the pages if a browser is available. `Err` says why there is none.
 ///
 /// # Errors
-/// If the browser or its driver is not there and cannot be installed; the text says what to do.
-pub(crate) fn check(flyball: &Path) -> Result<Result<(), String>, String> {
-    Ok(Driver::ready()?.drive(flyball, &[]))
+/// If the browser or its driver is missing and cannot be installed; the text says what to do.
+pub(crate) fn check_pages(flyball: &Path) -> Result<Result<(), String>, String> {
+    Ok(BrowserDriver::install()?.run_scripts(flyball, &[]))
 }
 
-/// `cargo xtask screenshots`: the pictures of the pages, from the same small world every time.
-pub(crate) fn pictures(args: &[String]) -> Result<(), String> {
-    crate::no_more(args)?;
-    let driver = Driver::ready()?;
-    run(crate::run::cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(succeeded)?;
-    let folder = root().join(PICTURES);
-    driver.drive(&target().join("release/flyball"), &["--shots", &folder.to_string_lossy()])
+/// `cargo xtask screenshots`: screenshots of the pages, always from the same sample data.
+pub(crate) fn take_screenshots(args: &[String]) -> Result<(), String> {
+    crate::reject_args(args)?;
+    let driver = BrowserDriver::install()?;
+    run(crate::command::cargo(&["build", "--release", "--package", "flyball-cli"])).and_then(into_result)?;
+    let folder = repo_root().join(SCREENSHOT_DIR);
+    driver.run_scripts(&target_dir().join("release/flyball"), &["--shots", &folder.to_string_lossy()])
 }

@@ -4,8 +4,8 @@
 //! files of the repository are checked by `xtask/site/hooks.py`, links of the pages outside `docs` here. The command blocks
 //! are checked by the tests `docs` of `flyball-cli`, which run them against the real program.
 
-use crate::outside::succeeded;
-use crate::run::{cargo, command, root, run as run_command, say, target};
+use crate::command::{cargo, command, print_line, repo_root, run as run_command, target_dir};
+use crate::external_checks::into_result;
 use crate::test::PROFILE;
 use crate::tools;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ const ROOT_PAGES: [&str; 5] =
 
 /// Runs the task: the site, then the command blocks.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    crate::no_more(args)?;
+    crate::reject_args(args)?;
     site(&mkdocs()?)?;
     let tests = ["test", "--profile", PROFILE, "--package", "flyball-cli", "--test", "docs"];
-    run_command(cargo(&tests)).and_then(succeeded)?;
-    say(&format!("\nthe site is in {}", target().join("site").display()));
+    run_command(cargo(&tests)).and_then(into_result)?;
+    print_line(&format!("\nthe site is in {}", target_dir().join("site").display()));
     Ok(())
 }
 
-/// Builds and checks the site for `cargo xtask test`, where the command blocks are among the tests. `Err` says why MkDocs
-/// is not available.
+/// Builds and checks the site for `cargo xtask test`, which runs the command blocks with the other tests. `Err` says
+/// why MkDocs is not available.
 ///
 /// # Errors
 /// If Python, its `venv` module or MkDocs is missing and cannot be installed.
@@ -37,26 +37,29 @@ pub(crate) fn check() -> Result<Result<(), String>, String> {
 
 /// Builds the site and checks the links of the pages outside it.
 fn site(mkdocs: &Path) -> Result<(), String> {
-    let site = target().join("site");
+    let site = target_dir().join("site");
     let mut build = command(mkdocs, &["build", "--strict", "--clean", "--site-dir"]);
     build.arg(&site);
-    run_command(build).and_then(succeeded).map_err(|_| "MkDocs reported problems".to_owned())?;
+    run_command(build).and_then(into_result).map_err(|_| "MkDocs reported problems".to_owned())?;
     let mut broken = Vec::new();
     for page in ROOT_PAGES {
-        let text = std::fs::read_to_string(root().join(page)).map_err(|error| format!("{page}: {error}"))?;
+        let text =
+            std::fs::read_to_string(repo_root().join(page)).map_err(|error| format!("{page}: {error}"))?;
         broken.extend(
-            missing_targets(&text, &root()).into_iter().map(|link| format!("{page}: {link} does not exist")),
+            missing_targets(&text, &repo_root())
+                .into_iter()
+                .map(|link| format!("{page}: {link} does not exist")),
         );
     }
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }
 
-/// The pinned MkDocs, in a virtual environment below the target folder; made again when the pins change.
+/// The pinned MkDocs in a virtual environment below the target folder; recreated when the pins change.
 fn mkdocs() -> Result<PathBuf, String> {
-    tools::need("python3", "python3")?;
-    let venv = target().join("mkdocs");
+    tools::ensure_program("python3", "python3")?;
+    let venv = target_dir().join("mkdocs");
     let program = venv.join("bin/mkdocs");
-    let pins = std::fs::read_to_string(root().join(REQUIREMENTS))
+    let pins = std::fs::read_to_string(repo_root().join(REQUIREMENTS))
         .map_err(|error| format!("{REQUIREMENTS}: {error}"))?;
     let stamp = venv.join("requirements.txt");
     if program.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
@@ -66,7 +69,7 @@ fn mkdocs() -> Result<PathBuf, String> {
     let pip =
         ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement", REQUIREMENTS];
     run_command(command(venv.join("bin/pip"), &pip))
-        .and_then(succeeded)
+        .and_then(into_result)
         .map_err(|_| "pip could not install MkDocs; is there a network?".to_owned())?;
     std::fs::write(&stamp, pins).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(program)
@@ -77,13 +80,13 @@ fn create_venv(venv: &Path) -> Result<(), String> {
     let create = || {
         let mut python = command("python3", &["-m", "venv", "--clear"]);
         python.arg(venv);
-        run_command(python).and_then(succeeded)
+        run_command(python).and_then(into_result)
     };
     if create().is_ok() {
         return Ok(());
     }
     if tools::is_root() {
-        tools::install("python3-venv")?;
+        tools::install_package("python3-venv")?;
     }
     create().map_err(|_| "Python cannot create a virtual environment; install python3-venv".to_owned())
 }

@@ -1,56 +1,58 @@
-//! The project's task runner. `cargo xtask help` lists what it does; each task is one file.
+//! Task runner of the project. `cargo xtask help` lists the tasks; each is one file.
 
 mod bench;
 mod bench_audit;
 mod bench_costs;
 mod bench_hook;
-mod bench_journal;
-mod bench_run;
-mod bench_serve;
+mod bench_runner;
+mod bench_server;
+mod bench_store;
 mod bless;
 mod browser;
+mod command;
 mod docs;
+mod external_checks;
 mod fuzz;
-mod outside;
+mod older_version;
 mod postgres;
-mod run;
-mod standalone;
+mod static_build;
 mod test;
 mod tools;
 mod torture;
 mod typescript;
-mod upgrade;
 
-use run::say;
+use command::print_line;
 use std::process::ExitCode;
 
 const HELP: &str = "\
 usage: cargo xtask TASK
 
-  test [--long]     everything that must be green: formatting, lints, tests, a short fuzz, checks beside the repository
-                    --long: 100,000 random histories for the tests of determinism, and an older version on one
-                    store with this one
-  static            the command linked statically, in target/static/release: it needs no library and starts faster
-  bench             instructions per pair of events, counted by callgrind
+  test [--long]     run all checks: formatting, lints, tests, a short fuzz, external checks where available
+                    --long: 100,000 random histories for the determinism tests, and an older version on the
+                    same store
+  static            link the command statically into target/static/release: no libraries, faster startup
+  bench             count instructions per pair of events with callgrind
   bench costs [--beside PROGRAM]
-                    instructions of a hook call, an `observe --store` event and an HTTP event, beside another build
-  bench run         what the runner costs, beside LangGraph (installed by pip) on the same circle
-  bench hook        what a cold hook call costs, beside a bare program that commits one row to the same file
-  bench journal     what the journal costs, beside bare SQLite and pgbench on the same disk (about five minutes)
-  bench serve       what the server costs beside a bare one and the journal alone, under ten times too much, and with
+                    count instructions of a hook call, an `observe --store` event and an HTTP event, and
+                    compare them with another build
+  bench runner      compare the runner with LangGraph (installed by pip) on the same cycle
+  bench hook        compare a cold hook call with a minimal program that commits one row to the same file
+  bench store       compare the store with bare SQLite and pgbench on the same disk (about five minutes)
+  bench server      compare the server with a bare one and the store alone, under tenfold overload and with
                     10,000 sessions (about six minutes)
   bench audit [--mb N]
-                    what an audit of 1000 MB of sessions costs, beside a Python script that only parses each line
+                    compare an audit of 1000 MB of sessions with a Python script that only parses each line
   fuzz [--target event|policy|governor] [--runs N]
-                    fuzzes one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
+                    fuzz one target or all three; corpora go to fuzz/corpus, findings to fuzz/artifacts
   torture [--long] [--only kill|points|power|faults|fence|flips] [--seed N]
-                    crashes, power losses, faults, frozen workers and damaged files; every suite has a control that
-                    must go red; --long: 200 kill -9 cycles on each engine, a minute of 64 workers, and so on
-  docs              builds the documentation site into target/site with MkDocs (installed by pip), checks its links, and
-                    runs its command blocks
-  screenshots       pictures of the dashboard's pages in docs/images, taken with Chromium
-  bless             writes the recorded decisions and the schemas in docs anew; read the diff before you commit
-  help              this text";
+                    test crashes, power losses, faults, frozen workers and damaged files; every suite has a
+                    control that must fail; --long: 200 kill -9 cycles on each engine, a minute of 64 workers,
+                    and so on
+  docs              build the documentation site into target/site with MkDocs (installed by pip), check its
+                    links and run its command blocks
+  screenshots       take screenshots of the dashboard for docs/images with Chromium
+  bless             rewrite the recorded decisions and the schemas in docs; review the diff before you commit
+  help              show this text";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,38 +63,38 @@ fn main() -> ExitCode {
             Some((what, rest)) if what == "audit" => bench_audit::run(rest),
             Some((what, rest)) if what == "costs" => bench_costs::run(rest),
             Some((what, rest)) if what == "hook" => bench_hook::run(rest),
-            Some((what, rest)) if what == "journal" => bench_journal::run(rest),
-            Some((what, rest)) if what == "run" => bench_run::run(rest),
-            Some((what, rest)) if what == "serve" => bench_serve::run(rest),
+            Some((what, rest)) if what == "store" => bench_store::run(rest),
+            Some((what, rest)) if what == "runner" => bench_runner::run(rest),
+            Some((what, rest)) if what == "server" => bench_server::run(rest),
             _ => bench::run(rest),
         },
         "fuzz" => fuzz::run(rest),
         "torture" => torture::run(rest),
-        "static" => standalone::run(rest),
+        "static" => static_build::run(rest),
         "bless" => bless::run(rest),
         "docs" => docs::run(rest),
-        "screenshots" => browser::pictures(rest),
+        "screenshots" => browser::take_screenshots(rest),
         "help" | "--help" | "-h" => {
-            say(HELP);
+            print_line(HELP);
             Ok(())
         }
-        other => Err(format!("there is no task '{other}'\n{HELP}")),
+        other => Err(format!("unknown task '{other}'\n{HELP}")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(what) => {
             if !what.is_empty() {
-                say(&format!("error: {what}"));
+                print_line(&format!("error: {what}"));
             }
             ExitCode::FAILURE
         }
     }
 }
 
-/// Complains about arguments that a task does not take.
-fn no_more(args: &[String]) -> Result<(), String> {
+/// Rejects arguments that a task does not take.
+fn reject_args(args: &[String]) -> Result<(), String> {
     match args.first() {
         None => Ok(()),
-        Some(arg) => Err(format!("'{arg}' is not known here; see `cargo xtask help`")),
+        Some(arg) => Err(format!("unknown argument '{arg}'; see `cargo xtask help`")),
     }
 }

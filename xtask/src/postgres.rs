@@ -1,8 +1,8 @@
-//! A PostgreSQL server for the tests: made in a fresh folder, gone when it is dropped.
+//! A PostgreSQL server for the tests: created in a new folder and removed on drop.
 //!
-//! It keeps the server's own care for the disk (`fsync` stays on), because that is what the tests are about.
+//! `fsync` stays on, because durability is what the tests are about.
 
-use crate::run::say;
+use crate::command::print_line;
 use crate::tools;
 use std::fs;
 use std::io::ErrorKind;
@@ -10,38 +10,38 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where Debian and its kin keep the server's programs, one folder for each version.
-const VERSIONS: &str = "/usr/lib/postgresql";
-/// The package that brings them.
-const PACKAGE: &str = "postgresql";
-/// How many folders are tried before we give up.
-const FOLDERS: u32 = 100;
+/// Folder of the server's programs on Debian and its derivatives, with a subfolder per version.
+const DEBIAN_POSTGRES_DIR: &str = "/usr/lib/postgresql";
+/// The package that contains them.
+const POSTGRES_PACKAGE: &str = "postgresql";
+/// Maximum number of folder names tried.
+const MAX_DIR_ATTEMPTS: u32 = 100;
 
 /// A running server.
-pub(crate) struct Server {
+pub(crate) struct PostgresServer {
     programs: PathBuf,
     folder: PathBuf,
     port: u16,
     root: bool,
 }
 
-impl Server {
+impl PostgresServer {
     /// Starts a server that only this machine can reach.
     ///
     /// # Errors
-    /// If there is no PostgreSQL here and it cannot be installed, or it does not start; the text says what to do.
+    /// If PostgreSQL is missing and cannot be installed, or does not start; the text says what to do.
     pub(crate) fn start() -> Result<Self, String> {
         let root = tools::is_root();
-        let programs = programs().map_or_else(|| install(root), Ok)?;
-        let server = Server { programs, folder: folder(root)?, port: free_port()?, root };
+        let programs = find_programs().map_or_else(|| install_postgres(root), Ok)?;
+        let server = PostgresServer { programs, folder: fresh_dir(root)?, port: free_port()?, root };
         if root {
-            // The server refuses to run as root; the package made a user for it.
+            // The server refuses to run as root; the package creates a user for it.
             let owner = Command::new("chown").arg("postgres").arg(&server.folder).output();
-            succeeded("chown", owner)?;
+            check_output("chown", owner)?;
         }
-        let data = server.data();
+        let data = server.data_dir();
         let made = ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-        server.run("initdb", &made)?;
+        server.run_program("initdb", &made)?;
         let log = server.folder.join("log").display().to_string();
         let settings = format!(
             "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} -c max_connections=200 -c fsync=on",
@@ -49,23 +49,23 @@ impl Server {
             server.folder.display()
         );
         server
-            .run("pg_ctl", &["-D", &data, "-l", &log, "-w", "-o", &settings, "start"])
+            .run_program("pg_ctl", &["-D", &data, "-l", &log, "-w", "-o", &settings, "start"])
             .map_err(|what| format!("{what}\n{}", fs::read_to_string(&log).unwrap_or_default()))?;
-        say(&format!("\nPostgreSQL runs for the tests: {}", server.url()));
+        print_line(&format!("\nPostgreSQL for the tests: {}", server.url()));
         Ok(server)
     }
 
-    /// Where it is reached.
+    /// The URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    fn data(&self) -> String {
+    fn data_dir(&self) -> String {
         self.folder.join("data").display().to_string()
     }
 
-    /// Runs one of the server's programs, as its user.
-    fn run(&self, program: &str, args: &[&str]) -> Result<(), String> {
+    /// Runs one of the server's programs as its user.
+    fn run_program(&self, program: &str, args: &[&str]) -> Result<(), String> {
         let path = self.programs.join(program);
         let mut command = if self.root {
             let mut command = Command::new("runuser");
@@ -74,34 +74,34 @@ impl Server {
         } else {
             Command::new(path)
         };
-        succeeded(program, command.args(args).current_dir(&self.folder).stdin(Stdio::null()).output())
+        check_output(program, command.args(args).current_dir(&self.folder).stdin(Stdio::null()).output())
     }
 }
 
-impl Drop for Server {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
-        // What cannot be stopped or removed is said, but is no reason to fail: the tests are over.
-        let stopped = self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "-w", "stop"]);
+        // Errors are reported but not fatal: the tests are over.
+        let stopped = self.run_program("pg_ctl", &["-D", &self.data_dir(), "-m", "immediate", "-w", "stop"]);
         let there = self.folder.join("data/postmaster.pid").exists();
         if let (Err(what), true) = (stopped, there) {
-            say(&format!("PostgreSQL of the tests does not stop: {what}"));
+            print_line(&format!("cannot stop PostgreSQL: {what}"));
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            say(&format!("{} cannot be removed: {error}", self.folder.display()));
+            print_line(&format!("cannot remove {}: {error}", self.folder.display()));
         }
     }
 }
 
-/// The folder that holds the server's programs: from the path, or the newest version there is.
-fn programs() -> Option<PathBuf> {
+/// The folder with the server's programs: from the path, or the newest version installed.
+fn find_programs() -> Option<PathBuf> {
     let complete =
         |folder: &Path| ["initdb", "postgres", "pg_ctl"].iter().all(|program| folder.join(program).is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(folder) = std::env::split_paths(&path).find(|folder| complete(folder)) {
         return Some(folder);
     }
-    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(VERSIONS)
+    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(DEBIAN_POSTGRES_DIR)
         .into_iter()
         .flatten()
         .filter_map(|entry| {
@@ -115,36 +115,37 @@ fn programs() -> Option<PathBuf> {
     versions.pop().map(|(_, folder)| folder)
 }
 
-fn install(root: bool) -> Result<PathBuf, String> {
+fn install_postgres(root: bool) -> Result<PathBuf, String> {
     if root {
-        tools::install(PACKAGE)?;
+        tools::install_package(POSTGRES_PACKAGE)?;
     }
-    programs()
-        .ok_or_else(|| format!("PostgreSQL is missing; install it, for example: apt-get install {PACKAGE}"))
+    find_programs().ok_or_else(|| {
+        format!("PostgreSQL is missing; install it, for example: apt-get install {POSTGRES_PACKAGE}")
+    })
 }
 
-/// A fresh folder, with a short name: the path of a socket may not be long.
-fn folder(root: bool) -> Result<PathBuf, String> {
-    // What root calls its temporary folder may be closed to the server's user.
+/// A new folder with a short name, because socket paths are limited in length.
+fn fresh_dir(root: bool) -> Result<PathBuf, String> {
+    // Root's temporary folder may not be accessible to the server's user.
     let above = if root { PathBuf::from("/tmp") } else { std::env::temp_dir() };
-    for number in 0..FOLDERS {
+    for number in 0..MAX_DIR_ATTEMPTS {
         let folder = above.join(format!("flyball-pg-{}-{number}", std::process::id()));
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(format!("cannot make {}: {error}", folder.display())),
+            Err(error) => return Err(format!("cannot create {}: {error}", folder.display())),
         }
     }
-    Err(format!("{} is full of folders of ours", above.display()))
+    Err(format!("too many test folders in {}", above.display()))
 }
 
-/// A port that nobody listens on at this moment.
+/// A currently unused port.
 fn free_port() -> Result<u16, String> {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(|error| format!("there is no free port: {error}"))
+    address.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
 
-fn succeeded(program: &str, done: std::io::Result<std::process::Output>) -> Result<(), String> {
+fn check_output(program: &str, done: std::io::Result<std::process::Output>) -> Result<(), String> {
     let done = done.map_err(|error| format!("cannot start {program}: {error}"))?;
     if done.status.success() {
         return Ok(());

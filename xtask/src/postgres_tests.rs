@@ -1,15 +1,15 @@
-//! The server of the tests: it answers while it is there, and leaves nothing behind.
+//! Tests that the PostgreSQL server answers and leaves nothing behind.
 
-use super::{Server, programs};
+use super::{PostgresServer, find_programs};
 use std::net::TcpStream;
 
 #[test]
-fn a_server_answers_and_leaves_nothing_behind() {
-    if programs().is_none() {
-        println!("skipped: there is no PostgreSQL on this machine");
+fn server_answers_and_leaves_nothing_behind() {
+    if find_programs().is_none() {
+        println!("skipped: PostgreSQL is not installed");
         return;
     }
-    let server = Server::start().expect("it starts");
+    let server = PostgresServer::start().expect("the server starts");
     let (folder, port) = (server.folder.clone(), server.port);
     assert!(server.url().contains(&port.to_string()));
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());

@@ -1,30 +1,30 @@
-//! `cargo xtask torture`: crashes, power losses, faults, frozen workers and damaged files, and one table at the end.
+//! `cargo xtask torture`: crashes, power losses, faults, frozen workers and damaged files, with one table at the end.
 //!
-//! Every suite has a control: a run that is broken on purpose and must go red. `cargo xtask test` runs the short form.
+//! Every suite has a control: a run that is broken on purpose and must fail. `cargo xtask test` runs the short form.
 
-use crate::outside::succeeded;
-use crate::postgres::Server;
-use crate::run::{cargo, command, run as run_command, run_with, say, target};
-use crate::test::{PROFILE, Tally};
+use crate::command::{cargo, command, print_line, run as run_command, run_with, target_dir};
+use crate::external_checks::into_result;
+use crate::postgres::PostgresServer;
+use crate::test::{PROFILE, TestTally};
 
 /// The suites of `flyball-torture`.
 const SUITES: [&str; 6] = ["kill", "points", "power", "faults", "fence", "flips"];
 
-/// What to run.
+/// Options of the task.
 #[derive(Debug)]
-struct Ask<'a> {
+struct TortureTaskOptions<'a> {
     profile: &'a str,
     long: bool,
     only: Option<&'a str>,
     seed: Option<&'a str>,
 }
 
-impl<'a> Ask<'a> {
-    const fn of(profile: &'a str) -> Self {
-        Ask { profile, long: false, only: None, seed: None }
+impl<'a> TortureTaskOptions<'a> {
+    const fn with_profile(profile: &'a str) -> Self {
+        TortureTaskOptions { profile, long: false, only: None, seed: None }
     }
 
-    /// For the tests everything is built together, so that nothing is built a second time with other features.
+    /// Builds the suites. For the tests everything is built together, so that nothing is rebuilt with other features.
     fn build(&self) -> Result<(), String> {
         let what: &[&str] = match self.profile {
             PROFILE => &["--workspace", "--all-targets"],
@@ -32,31 +32,31 @@ impl<'a> Ask<'a> {
         };
         let mut build = cargo(&["build", "--profile", self.profile]);
         build.args(what);
-        run_command(build).and_then(succeeded)
+        run_command(build).and_then(into_result)
     }
 
-    fn read(args: &'a [String]) -> Result<Self, String> {
-        let mut ask = Ask::of("release");
+    fn parse(args: &'a [String]) -> Result<Self, String> {
+        let mut ask = TortureTaskOptions::with_profile("release");
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             match arg.as_str() {
                 "--long" => ask.long = true,
-                "--only" => ask.only = Some(rest.next().ok_or("--only wants the name of a suite")?),
-                "--seed" => ask.seed = Some(rest.next().ok_or("--seed wants a number")?),
-                _ => crate::no_more(std::slice::from_ref(arg))?,
+                "--only" => ask.only = Some(rest.next().ok_or("--only needs the name of a suite")?),
+                "--seed" => ask.seed = Some(rest.next().ok_or("--seed needs a number")?),
+                _ => crate::reject_args(std::slice::from_ref(arg))?,
             }
         }
         match ask.only {
             Some(name) if !SUITES.contains(&name) => {
-                Err(format!("there is no suite '{name}'; there are: {}", SUITES.join(" ")))
+                Err(format!("unknown suite '{name}'; choose one of: {}", SUITES.join(" ")))
             }
             _ => Ok(ask),
         }
     }
 
-    /// Runs one suite; its lines of the table.
-    fn suite(&self, name: &str, server: Option<&Server>) -> Result<(bool, Vec<String>), String> {
-        let mut torture = command(target().join(self.profile).join("flyball-torture"), &[name]);
+    /// Runs one suite; returns whether it passed and its table rows.
+    fn run_suite(&self, name: &str, server: Option<&PostgresServer>) -> Result<(bool, Vec<String>), String> {
+        let mut torture = command(target_dir().join(self.profile).join("flyball-torture"), &[name]);
         if self.long {
             torture.arg("--long");
         }
@@ -74,41 +74,41 @@ impl<'a> Ask<'a> {
 
 /// Runs the task.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let ask = Ask::read(args)?;
+    let ask = TortureTaskOptions::parse(args)?;
     ask.build()?;
-    let server = Server::start();
+    let server = PostgresServer::start();
     let mut table = Vec::new();
     let mut red = Vec::new();
     for name in SUITES.into_iter().filter(|name| ask.only.is_none_or(|only| only == *name)) {
-        let (ok, lines) = ask.suite(name, server.as_ref().ok())?;
+        let (ok, lines) = ask.run_suite(name, server.as_ref().ok())?;
         table.extend(lines);
         if !ok {
             red.push(name);
         }
     }
-    say("");
-    table.iter().for_each(|line| say(line));
+    print_line("");
+    table.iter().for_each(|line| print_line(line));
     if let Err(why) = &server {
-        say(&format!("skipped: everything on PostgreSQL: {why}"));
+        print_line(&format!("skipped: everything on PostgreSQL: {why}"));
     }
-    if red.is_empty() { Ok(()) } else { Err(format!("red: {}", red.join(" "))) }
+    if red.is_empty() { Ok(()) } else { Err(format!("failed: {}", red.join(" "))) }
 }
 
-/// The short form, one step a suite.
-pub(crate) fn short(tally: &mut Tally) {
-    let ask = Ask::of(PROFILE);
+/// Runs the short form, one step per suite.
+pub(crate) fn run_short(tally: &mut TestTally) {
+    let ask = TortureTaskOptions::with_profile(PROFILE);
     if let Err(why) = ask.build() {
-        return tally.step("torture", Err(why));
+        return tally.add_step("torture", Err(why));
     }
-    let server = Server::start();
+    let server = PostgresServer::start();
     if let Err(why) = &server {
-        tally.skip(format!("torture on PostgreSQL: {why}"));
+        tally.add_skipped(format!("torture on PostgreSQL: {why}"));
     }
     for name in SUITES {
-        let outcome = ask.suite(name, server.as_ref().ok()).and_then(|(ok, table)| {
-            table.iter().for_each(|line| say(line));
-            if ok { Ok(()) } else { Err("it is red".to_owned()) }
+        let outcome = ask.run_suite(name, server.as_ref().ok()).and_then(|(ok, table)| {
+            table.iter().for_each(|line| print_line(line));
+            if ok { Ok(()) } else { Err("the suite failed".to_owned()) }
         });
-        tally.step(&format!("torture, {name}"), outcome);
+        tally.add_step(&format!("torture, {name}"), outcome);
     }
 }

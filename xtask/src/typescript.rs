@@ -1,18 +1,18 @@
-//! The languages of the stories (`examples/stories`): Python, Node, and the TypeScript compiler in a folder of its own.
+//! Toolchains of the stories (`examples/stories`): Python, Node, and the TypeScript compiler in a separate folder.
 
-use crate::{run::target, tools};
+use crate::{command::target_dir, tools};
 use std::path::PathBuf;
 
-/// The compiler, and the types of Node's own modules.
+/// The compiler, and the types of Node's modules.
 const MODULES: [&str; 2] = ["typescript@5.9.3", "@types/node@20.19.43"];
 
-/// Finds what the stories need, or installs it where we may. Gives the folder of the compiler.
+/// Finds the tools for the stories, or installs them if permitted. Returns the compiler's folder.
 ///
 /// # Errors
-/// If something is not there and cannot be installed; the text says what to do.
+/// If a tool is missing and cannot be installed; the text says what to do.
 pub(crate) fn ready() -> Result<PathBuf, String> {
-    tools::need("python3", "python3")?;
-    let modules = target().join("typescript");
+    tools::ensure_program("python3", "python3")?;
+    let modules = target_dir().join("typescript");
     tools::need_modules(&modules, &MODULES)?;
     Ok(modules)
 }

@@ -1,13 +1,13 @@
-//! Licenses, sources, wildcards and duplicate versions of all dependencies, as `deny.toml` allows them.
+//! Checks licenses, sources, wildcards and duplicate versions of all dependencies against `deny.toml`.
 //!
-//! The same questions that `cargo deny check licenses bans sources` asks, answered over `cargo metadata`: building
-//! cargo-deny takes longer than the two minutes that a test run can spare for it.
+//! These are the checks of `cargo deny check licenses bans sources`, done with `cargo metadata`: building cargo-deny
+//! would take longer than a test run can afford.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test may stop at what it cannot read"
+    reason = "a test may panic on input it cannot read"
 )]
 
 use serde_json::Value;
@@ -29,7 +29,7 @@ struct Package {
     requires: Vec<(String, String)>,
 }
 
-fn root() -> &'static Path {
+fn repo_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
@@ -37,7 +37,7 @@ fn packages() -> Vec<Package> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
-        .current_dir(root())
+        .current_dir(repo_root())
         .output()
         .expect("cargo metadata runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -60,14 +60,14 @@ fn packages() -> Vec<Package> {
 }
 
 /// The parts of `deny.toml` that are checked here.
-struct Rules {
+struct DenyRules {
     licenses: Vec<String>,
-    /// Name and version prefix of the duplicates that are accepted.
+    /// Name and version prefix of accepted duplicates.
     skip: Vec<(String, String)>,
 }
 
-fn rules() -> Rules {
-    let deny: toml::Table = std::fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap();
+fn read_rules() -> DenyRules {
+    let deny: toml::Table = std::fs::read_to_string(repo_root().join("deny.toml")).unwrap().parse().unwrap();
     assert_eq!(deny["bans"]["multiple-versions"].as_str(), Some("deny"));
     assert_eq!(deny["bans"]["wildcards"].as_str(), Some("deny"));
     assert_eq!(deny["sources"]["unknown-registry"].as_str(), Some("deny"));
@@ -78,7 +78,7 @@ fn rules() -> Rules {
         let (name, version) = entry["crate"].as_str().unwrap().split_once('@').unwrap();
         (name.to_owned(), version.to_owned())
     });
-    Rules {
+    DenyRules {
         licenses: licenses.iter().map(|license| license.as_str().unwrap().to_owned()).collect(),
         skip: skip.collect(),
     }
@@ -89,8 +89,8 @@ fn matches_prefix(version: &str, prefix: &str) -> bool {
     version.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Everything that is wrong with a set of packages.
-fn complaints(packages: &[Package], rules: &Rules) -> Vec<String> {
+/// All violations in a set of packages.
+fn violations(packages: &[Package], rules: &DenyRules) -> Vec<String> {
     let mut found = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages {
@@ -128,15 +128,15 @@ fn is_licensed(license: Option<&str>, allowed: &[String]) -> bool {
 }
 
 #[test]
-fn licenses_sources_and_versions_are_as_deny_toml_allows() {
-    let found = complaints(&packages(), &rules());
+fn dependencies_follow_deny_toml() {
+    let found = violations(&packages(), &read_rules());
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]
 fn every_accepted_duplicate_still_exists() {
     let packages = packages();
-    for (name, prefix) in rules().skip {
+    for (name, prefix) in read_rules().skip {
         let versions = packages.iter().filter(|package| package.name == name);
         let all: Vec<&str> = versions.map(|package| package.version.as_str()).collect();
         let listed = all.iter().any(|version| matches_prefix(version, &prefix));
@@ -146,7 +146,8 @@ fn every_accepted_duplicate_still_exists() {
 
 #[test]
 fn each_rule_can_fail() {
-    let rules = Rules { licenses: vec!["MIT".to_owned()], skip: vec![("old".to_owned(), "1".to_owned())] };
+    let rules =
+        DenyRules { licenses: vec!["MIT".to_owned()], skip: vec![("old".to_owned(), "1".to_owned())] };
     let package = |name: &str, version: &str, license: &str, source: Option<&str>| Package {
         name: name.to_owned(),
         version: version.to_owned(),
@@ -158,7 +159,7 @@ fn each_rule_can_fail() {
         package("old", "1.2.0", "MIT", Some(CRATES_IO)),
         package("old", "2.0.0", "MIT/Apache-2.0", Some(CRATES_IO)),
     ];
-    assert_eq!(complaints(&fine, &rules), Vec::<String>::new());
+    assert_eq!(violations(&fine, &rules), Vec::<String>::new());
     for wrong in [
         vec![package("gpl", "1.0.0", "GPL-3.0-only", Some(CRATES_IO))],
         vec![package("both", "1.0.0", "MIT AND GPL-3.0-only", Some(CRATES_IO))],
@@ -173,6 +174,6 @@ fn each_rule_can_fail() {
             package("old", "2.0.0", "MIT", Some(CRATES_IO)),
         ],
     ] {
-        assert_eq!(complaints(&wrong, &rules).len(), 1, "{wrong:?}");
+        assert_eq!(violations(&wrong, &rules).len(), 1, "{wrong:?}");
     }
 }

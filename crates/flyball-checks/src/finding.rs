@@ -1,74 +1,81 @@
-//! One thing that a check found: a failing test, a compile error, a lint.
+//! A finding of a check: a failing test, a compile error or a lint.
 
-use flyball::text::{cut, one_line, stable};
+use flyball::text::{normalize_volatile, one_line, truncate};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest message of a finding, in characters.
-const MESSAGE_CHARS: usize = 400;
+/// Maximum length of a finding's message, in characters.
+const MAX_MESSAGE_CHARS: usize = 400;
 
-/// What sort of thing was found.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// The code does not compile, or its types are wrong.
+    /// A compile or type error.
     Build,
-    /// A test could not run: a broken fixture, hook, import or test program.
+    /// A test that could not run: a broken fixture, hook, import or test program.
     Setup,
-    /// A test ran and failed.
+    /// A test that failed.
     Test,
-    /// A rule of a linter is broken.
+    /// A linter rule violation.
     Lint,
-    /// Anything else that keeps the check from passing.
+    /// Any other reason why the check does not pass.
     Other,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// The check fails because of it.
+pub enum FindingSeverity {
+    /// Makes the check fail.
     #[default]
     Error,
-    /// It is told, and the check may pass all the same.
+    /// Reported, but does not make the check fail.
     Warning,
 }
 
-/// One thing that a check found.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// What sort of thing it is.
+pub struct CheckFinding {
+    /// Its kind.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// Its severity.
     #[serde(default, skip_serializing_if = "is_error")]
-    pub severity: Severity,
-    /// The test as its tool names it, the rule, or the code of the compiler's message. Empty if there is none.
+    pub severity: FindingSeverity,
+    /// The test name, the rule, or the compiler's error code. Empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The file, from the workspace's folder if it lies inside.
+    /// The file, relative to the workspace folder if it is inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line, from 1.
+    /// The line, starting at 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// What is wrong, in one line of at most 400 characters.
+    /// The message, on one line of at most 400 characters.
     pub message: String,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
-fn is_error(severity: &Severity) -> bool {
-    *severity == Severity::Error
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_error(severity: &FindingSeverity) -> bool {
+    *severity == FindingSeverity::Error
 }
 
-impl Finding {
-    /// An error of a kind; the message is brought into one line.
+impl CheckFinding {
+    /// Creates an error; the message is reduced to one line.
     #[must_use]
     pub fn new(kind: FindingKind, name: impl Into<String>, message: &str) -> Self {
-        let message = cut(&one_line(message), MESSAGE_CHARS);
-        Finding { kind, severity: Severity::Error, name: name.into(), file: None, line: None, message }
+        let message = truncate(&one_line(message), MAX_MESSAGE_CHARS);
+        CheckFinding {
+            kind,
+            severity: FindingSeverity::Error,
+            name: name.into(),
+            file: None,
+            line: None,
+            message,
+        }
     }
 
-    /// Says where it is.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, file: impl Into<String>, line: Option<u32>) -> Self {
         let file = file.into();
@@ -79,8 +86,8 @@ impl Finding {
         self
     }
 
-    /// Says where it is, if that is known.
-    pub(crate) fn maybe_at(self, place: Option<(String, Option<u32>)>) -> Self {
+    /// Sets the location, if known.
+    pub(crate) fn at_optional(self, place: Option<(String, Option<u32>)>) -> Self {
         match place {
             Some((file, line)) => self.at(file, line),
             None => self,
@@ -90,26 +97,26 @@ impl Finding {
     /// Makes it a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
-        self.severity = Severity::Warning;
+        self.severity = FindingSeverity::Warning;
         self
     }
 
-    /// Whether the check fails because of it.
+    /// Whether it makes the check fail.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        self.severity == Severity::Error
+        self.severity == FindingSeverity::Error
     }
 
-    /// Whether it belongs to a test, so that its name counts as failing.
+    /// Whether it concerns a test, whose name then counts as failing.
     #[must_use]
-    pub fn is_of_a_test(&self) -> bool {
+    pub fn is_test_failure(&self) -> bool {
         matches!(self.kind, FindingKind::Test | FindingKind::Setup)
             && self.is_failure()
             && !self.name.is_empty()
     }
 
-    /// What failed, in one line that stays the same when lines move, times pass and addresses change: with the file,
-    /// without the line. This is what tells the same failure from a new one.
+    /// The failure on one line that stays equal when lines move, times differ or addresses change: with the file,
+    /// without the line. Used to distinguish repeated failures from new ones.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut out = String::new();
@@ -119,10 +126,10 @@ impl Finding {
             out.push_str(": ");
         }
         if is_test && !self.name.is_empty() {
-            out.push_str(&stable(&self.name));
+            out.push_str(&normalize_volatile(&self.name));
             out.push_str(": ");
         }
-        out.push_str(&stable(&self.message));
+        out.push_str(&normalize_volatile(&self.message));
         if !is_test && !self.name.is_empty() {
             out.push_str(" [");
             out.push_str(&self.name);
@@ -132,8 +139,9 @@ impl Finding {
     }
 }
 
-/// In one line with its place: `tests::adds: assertion failed (src/lib.rs:28)`, `src/lib.rs:11: not found [E0425]`.
-impl fmt::Display for Finding {
+/// Formats a finding on one line with its location: `tests::adds: assertion failed (src/lib.rs:28)`, `src/lib.rs:11:
+/// not found [E0425]`.
+impl fmt::Display for CheckFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = match (&self.file, self.line) {
             (Some(file), Some(line)) => format!("{file}:{line}"),
@@ -155,8 +163,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Keeps the first of those that say the same about the same place; a tool that builds a crate twice says it twice.
-pub fn without_doubles(findings: &mut Vec<Finding>) {
+/// Removes duplicates with the same message and location; a tool that builds a crate twice reports errors twice.
+pub fn dedup_findings(findings: &mut Vec<CheckFinding>) {
     let mut seen = std::collections::BTreeSet::new();
     findings.retain(|finding| {
         seen.insert((
@@ -170,25 +178,24 @@ pub fn without_doubles(findings: &mut Vec<Finding>) {
     });
 }
 
-/// The most failures that a check lists.
-const MOST_DETAILS: usize = 50;
+/// Maximum number of failures listed per check.
+const MAX_DETAILS: usize = 50;
 
-/// The failures of a check, one line each with their places, as `details` of an event lists them.
+/// The failures of a check, one line each with locations, for `details` of an event.
 ///
-/// Failed tests are sorted: a parallel runner reports them in another order each time, and the same failures must give the
-/// same output, or a stall goes unnoticed. Everything else keeps its order, because the first error of a compiler is the
-/// one to fix.
+/// Failed tests are sorted: a parallel runner reports them in varying order, and equal failures must give equal output,
+/// or a stall goes unnoticed. Everything else keeps its order, because the first compiler error is the one to fix.
 #[must_use]
-pub fn details<'a>(failures: impl Iterator<Item = &'a Finding>) -> Vec<String> {
+pub fn details<'a>(failures: impl Iterator<Item = &'a CheckFinding>) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
-    let mut failures: Vec<&Finding> = failures.collect();
+    let mut failures: Vec<&CheckFinding> = failures.collect();
     if failures.iter().all(|found| found.kind == FindingKind::Test) {
         failures.sort_by_cached_key(|found| found.to_string());
     }
-    let mut details: Vec<String> = failures.into_iter().map(Finding::to_string).collect();
+    let mut details: Vec<String> = failures.into_iter().map(CheckFinding::to_string).collect();
     details.retain(|detail| seen.insert(detail.clone()));
-    let more = details.len().saturating_sub(MOST_DETAILS);
-    details.truncate(MOST_DETAILS);
+    let more = details.len().saturating_sub(MAX_DETAILS);
+    details.truncate(MAX_DETAILS);
     if more > 0 {
         details.push(format!("and {more} more"));
     }

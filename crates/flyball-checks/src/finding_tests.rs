@@ -1,56 +1,58 @@
-//! Tests of how a finding is shown and known.
+//! Formatting and identity of findings.
 
-use super::{Finding, FindingKind, without_doubles};
+use super::{CheckFinding, FindingKind, dedup_findings};
 
-fn test(line: u32, message: &str) -> Finding {
-    Finding::new(FindingKind::Test, "tests::adds", message).at("src/lib.rs", Some(line))
+fn test(line: u32, message: &str) -> CheckFinding {
+    CheckFinding::new(FindingKind::Test, "tests::adds", message).at("src/lib.rs", Some(line))
 }
 
 #[test]
-fn a_test_is_shown_by_name_and_the_rest_by_place() {
+fn display_uses_test_name_or_location() {
     assert_eq!(
         test(28, "assertion failed\n left: 1").to_string(),
         "tests::adds: assertion failed; left: 1 (src/lib.rs:28)"
     );
-    let error = Finding::new(FindingKind::Build, "E0425", "not found").at("src/lib.rs", Some(3));
+    let error = CheckFinding::new(FindingKind::Build, "E0425", "not found").at("src/lib.rs", Some(3));
     assert_eq!(error.to_string(), "src/lib.rs:3: not found [E0425]");
-    let bare = Finding::new(FindingKind::Other, "", "ended with code 1");
-    assert_eq!(bare.to_string(), "ended with code 1");
-    assert_eq!(Finding::new(FindingKind::Lint, "x", "y").at("", Some(1)).file, None);
+    let bare = CheckFinding::new(FindingKind::Other, "", "exited with code 1");
+    assert_eq!(bare.to_string(), "exited with code 1");
+    assert_eq!(CheckFinding::new(FindingKind::Lint, "x", "y").at("", Some(1)).file, None);
 }
 
 #[test]
-fn the_same_failure_in_another_line_is_the_same() {
+fn identity_ignores_line_numbers() {
     let (one, other) = (test(28, "left: 4"), test(40, "left: 4"));
     assert_eq!(one.identity(), other.identity());
     assert_ne!(one.identity(), test(28, "left: 5").identity());
-    let lint = |line| Finding::new(FindingKind::Lint, "F401", "`os` unused").at("a.py", Some(line));
+    let lint = |line| CheckFinding::new(FindingKind::Lint, "F401", "`os` unused").at("a.py", Some(line));
     assert_eq!(lint(1).identity(), lint(2).identity());
     assert_eq!(lint(1).identity(), "a.py: `os` unused [F401]");
-    let elsewhere = Finding::new(FindingKind::Lint, "F401", "`os` unused").at("b.py", Some(1));
+    let elsewhere = CheckFinding::new(FindingKind::Lint, "F401", "`os` unused").at("b.py", Some(1));
     assert_ne!(lint(1).identity(), elsewhere.identity());
 }
 
 #[test]
-fn only_what_belongs_to_a_test_counts_as_a_failing_test() {
-    assert!(test(1, "x").is_of_a_test());
-    assert!(!test(1, "x").warning().is_of_a_test());
-    assert!(!Finding::new(FindingKind::Setup, "", "x").is_of_a_test());
-    assert!(!Finding::new(FindingKind::Build, "E1", "x").is_of_a_test());
+fn only_test_findings_count_as_failing_tests() {
+    assert!(test(1, "x").is_test_failure());
+    assert!(!test(1, "x").warning().is_test_failure());
+    assert!(!CheckFinding::new(FindingKind::Setup, "", "x").is_test_failure());
+    assert!(!CheckFinding::new(FindingKind::Build, "E1", "x").is_test_failure());
 }
 
 #[test]
-fn doubles_go_and_order_stays() {
+fn duplicates_are_removed_in_order() {
     let mut all = vec![test(2, "b"), test(1, "a"), test(2, "b"), test(3, "b")];
-    without_doubles(&mut all);
+    dedup_findings(&mut all);
     assert_eq!(all, [test(2, "b"), test(1, "a"), test(3, "b")]);
 }
 
 #[test]
-fn a_message_is_one_line_of_bounded_length() {
-    let long = Finding::new(FindingKind::Test, "t", &"x".repeat(10_000));
+fn message_is_one_bounded_line() {
+    let long = CheckFinding::new(FindingKind::Test, "t", &"x".repeat(10_000));
     assert_eq!(long.message.chars().count(), 400);
     assert!(
-        !Finding::new(FindingKind::Test, "t", "a\nb\r\n\u{1b}[31mc").message.contains(['\n', '\r', '\u{1b}'])
+        !CheckFinding::new(FindingKind::Test, "t", "a\nb\r\n\u{1b}[31mc")
+            .message
+            .contains(['\n', '\r', '\u{1b}'])
     );
 }

@@ -1,12 +1,12 @@
-//! Real output of every supported tool, recorded in `fixtures/gates`, and what must be read out of it.
+//! Recorded output of every supported tool in `fixtures/gates`, and the findings expected from it.
 //!
-//! Each folder holds `run.json` (how it was run and how it ended), what the tool left behind, and `expected.json`.
-//! `FLYBALL_BLESS=1` writes the latter anew; read the difference before you keep it.
+//! Each folder contains `run.json` (the command and how it ended), the tool's output, and `expected.json`.
+//! `FLYBALL_BLESS=1` regenerates the latter; review the diff before committing it.
 
-use super::finding::Finding;
-use super::format::{Format, sniff};
-use super::judge::{Outcome, judge};
-use super::read::{Counts, Raw, Reading, read};
+use super::check_outcome::{CheckOutcome, determine_outcome};
+use super::finding::CheckFinding;
+use super::format::{ResultsFormat, detect_format};
+use super::parsers::{ParsedResults, RawResults, TestCounts, read};
 use flyball::CheckKind;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Run {
+struct RecordedGateRun {
     #[serde(rename = "argv")]
     _argv: Vec<String>,
     kind: CheckKind,
-    format: Format,
+    format: ResultsFormat,
     exit: i32,
     results: Option<String>,
     module: Option<String>,
@@ -26,44 +26,45 @@ struct Run {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
+struct ExpectedResults {
     #[serde(flatten)]
-    outcome: Outcome,
-    read_as: Format,
+    outcome: CheckOutcome,
+    read_as: ResultsFormat,
     whole: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tests: Option<Counts>,
+    tests: Option<TestCounts>,
     failing: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     flaky: Vec<String>,
     partial: bool,
-    findings: Vec<Finding>,
+    findings: Vec<CheckFinding>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
 /// One recorded run.
-struct Case {
+struct GateFixture {
     name: String,
     folder: PathBuf,
-    run: Run,
+    run: RecordedGateRun,
     stdout: String,
     stderr: String,
     results: Option<String>,
 }
 
-impl Case {
+impl GateFixture {
     fn load(folder: PathBuf, name: String) -> Self {
         let text = |file: &str| fs::read_to_string(folder.join(file)).ok();
-        let run: Run = serde_json::from_str(&text("run.json").expect("run.json")).expect("run.json is right");
+        let run: RecordedGateRun =
+            serde_json::from_str(&text("run.json").expect("run.json")).expect("a valid run.json");
         let results = run.results.as_deref().and_then(text);
         let (stdout, stderr) =
             (text("stdout.txt").unwrap_or_default(), text("stderr.txt").unwrap_or_default());
-        Case { name, run, stdout, stderr, results, folder }
+        GateFixture { name, run, stdout, stderr, results, folder }
     }
 
-    fn raw(&self) -> Raw<'_> {
-        Raw {
+    fn raw(&self) -> RawResults<'_> {
+        RawResults {
             stdout: &self.stdout,
             stderr: &self.stderr,
             results: self.results.as_deref(),
@@ -75,18 +76,18 @@ impl Case {
         }
     }
 
-    fn judged(&self, raw: &Raw<'_>, exit: i32) -> (Outcome, Reading) {
+    fn outcome_for(&self, raw: &RawResults<'_>, exit: i32) -> (CheckOutcome, ParsedResults) {
         let mut reading = read(self.run.format, raw);
-        (judge(self.run.kind.as_str(), self.run.kind, exit, &mut reading), reading)
+        (determine_outcome(self.run.kind.as_str(), self.run.kind, exit, &mut reading), reading)
     }
 
-    /// What is written for programs, and where it stands.
+    /// The machine-readable output.
     fn source(&self) -> &str {
         self.results.as_deref().unwrap_or(&self.stdout)
     }
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<GateFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gates");
     let mut found = Vec::new();
     let below = |folder: &Path| {
@@ -99,7 +100,7 @@ fn cases() -> Vec<Case> {
     for tool in below(&root) {
         for case in below(&tool) {
             let name = case.strip_prefix(&root).expect("below").to_string_lossy().into_owned();
-            found.push(Case::load(case, name));
+            found.push(GateFixture::load(case, name));
         }
     }
     assert!(found.len() > 70, "only {} recorded runs", found.len());
@@ -107,23 +108,23 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn recorded_runs_are_read_as_expected() {
+fn recorded_runs_match_expected_results() {
     let bless = std::env::var_os("FLYBALL_BLESS").is_some();
     let mut wrong = Vec::new();
     for case in cases() {
-        let (outcome, reading) = case.judged(&case.raw(), case.run.exit);
+        let (outcome, reading) = case.outcome_for(&case.raw(), case.run.exit);
         let mut failing: Vec<String> = reading
             .findings
             .iter()
-            .filter(|found| found.is_of_a_test())
+            .filter(|found| found.is_test_failure())
             .map(|found| found.name.clone())
             .collect();
         failing.sort();
         failing.dedup();
-        let got = Expected {
+        let got = ExpectedResults {
             outcome,
             read_as: reading.format,
-            whole: reading.whole,
+            whole: reading.complete,
             tests: reading.tests,
             failing,
             flaky: reading.flaky,
@@ -134,7 +135,7 @@ fn recorded_runs_are_read_as_expected() {
         let path = case.folder.join("expected.json");
         let pretty = serde_json::to_string_pretty(&got).expect("JSON") + "\n";
         if bless {
-            fs::write(&path, &pretty).expect("expected.json is written");
+            fs::write(&path, &pretty).expect("a writable expected.json");
         } else if fs::read_to_string(&path).unwrap_or_default() != pretty {
             wrong.push(format!("{}: got\n{pretty}", case.name));
         }
@@ -143,7 +144,7 @@ fn recorded_runs_are_read_as_expected() {
 }
 
 #[test]
-fn the_format_of_a_recorded_run_is_found_out() {
+fn format_of_recorded_runs_is_detected() {
     for case in cases() {
         let source = case.source();
         if !case.run.format.is_machine()
@@ -152,16 +153,16 @@ fn the_format_of_a_recorded_run_is_found_out() {
         {
             continue;
         }
-        let sniffed = sniff(source);
-        // Without a message of cargo there is nothing that could be told apart.
-        let told = source.contains("\"reason\"") || case.run.format != Format::Cargo;
+        let sniffed = detect_format(source);
+        // Without a cargo message, a truncation cannot be detected.
+        let told = source.contains("\"reason\"") || case.run.format != ResultsFormat::Cargo;
         if told {
             assert_eq!(sniffed, case.run.format, "{}", case.name);
         }
     }
 }
 
-/// A character boundary at or before a place.
+/// The last character boundary at or before a byte offset.
 fn boundary(text: &str, mut at: usize) -> usize {
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -170,12 +171,12 @@ fn boundary(text: &str, mut at: usize) -> usize {
 }
 
 #[test]
-fn results_that_are_cut_off_never_pass() {
+fn truncated_results_never_pass() {
     let mut cuts = 0;
     for case in cases().iter().filter(|case| case.run.format.is_machine() && !case.source().trim().is_empty())
     {
         let source = case.source().trim_end();
-        // What a test program says after its sums tells nothing more.
+        // Output after a test program's summary does not affect the result.
         let source = source.rfind(" filtered out").map_or(source, |end| source.split_at(end).0);
         for part in 0..32 {
             let end = boundary(source, source.len() * part / 32);
@@ -185,7 +186,7 @@ fn results_that_are_cut_off_never_pass() {
                 Some(_) => raw.results = Some(cut),
                 None => raw.stdout = cut,
             }
-            let (outcome, reading) = case.judged(&raw, 0);
+            let (outcome, reading) = case.outcome_for(&raw, 0);
             assert!(
                 !outcome.is_passed(),
                 "{} passed with {end} of {} bytes: {reading:?}",
@@ -199,11 +200,11 @@ fn results_that_are_cut_off_never_pass() {
 }
 
 #[test]
-fn a_recorded_failure_stays_one_if_the_command_says_0() {
+fn recorded_failure_fails_even_with_exit_code_0() {
     for case in cases() {
-        let (outcome, _) = case.judged(&case.raw(), case.run.exit);
-        let (with_0, _) = case.judged(&case.raw(), 0);
-        // Text alone does not outweigh a command that is content, unless it names a test.
+        let (outcome, _) = case.outcome_for(&case.raw(), case.run.exit);
+        let (with_0, _) = case.outcome_for(&case.raw(), 0);
+        // A successful exit code overrides plain text, unless the text names a failed test.
         if outcome.is_failed() && case.run.format.is_machine() && case.name != "vitest/late_error" {
             assert!(!with_0.is_passed(), "{}", case.name);
         }
@@ -211,19 +212,23 @@ fn a_recorded_failure_stays_one_if_the_command_says_0() {
 }
 
 #[test]
-fn a_recorded_pass_fails_if_the_command_says_1() {
+fn recorded_pass_fails_with_exit_code_1() {
     for case in cases() {
-        let (outcome, _) = case.judged(&case.raw(), case.run.exit);
+        let (outcome, _) = case.outcome_for(&case.raw(), case.run.exit);
         if outcome.is_passed() {
-            let (with_1, reading) = case.judged(&case.raw(), 1);
+            let (with_1, reading) = case.outcome_for(&case.raw(), 1);
             assert!(with_1.is_failed(), "{}", case.name);
-            assert!(reading.findings.iter().any(Finding::is_failure), "{} does not say why", case.name);
+            assert!(
+                reading.findings.iter().any(CheckFinding::is_failure),
+                "{} has no failure finding",
+                case.name
+            );
         }
     }
 }
 
 #[test]
-fn what_is_missing_or_garbled_never_passes_and_never_panics() {
+fn missing_or_garbled_results_never_pass_or_panic() {
     let garbled = [
         "",
         "\u{0}\u{1b}[31m",
@@ -236,20 +241,20 @@ fn what_is_missing_or_garbled_never_passes_and_never_panics() {
         "ok\nok\n",
     ];
     let formats = [
-        Format::Cargo,
-        Format::Junit,
-        Format::GoTest,
-        Format::Jest,
-        Format::Eslint,
-        Format::Ruff,
-        Format::Sarif,
-        Format::Tap,
-        Format::Libtest,
+        ResultsFormat::Cargo,
+        ResultsFormat::Junit,
+        ResultsFormat::GoTest,
+        ResultsFormat::Jest,
+        ResultsFormat::Eslint,
+        ResultsFormat::Ruff,
+        ResultsFormat::Sarif,
+        ResultsFormat::Tap,
+        ResultsFormat::Libtest,
     ];
     for format in formats {
         for text in garbled {
             for in_file in [true, false] {
-                let raw = Raw {
+                let raw = RawResults {
                     stdout: if in_file { "" } else { text },
                     stderr: "",
                     results: in_file.then_some(text),
@@ -260,7 +265,7 @@ fn what_is_missing_or_garbled_never_passes_and_never_panics() {
                     module: None,
                 };
                 let mut reading = read(format, &raw);
-                let outcome = judge("tests", CheckKind::Tests, 0, &mut reading);
+                let outcome = determine_outcome("tests", CheckKind::Tests, 0, &mut reading);
                 assert!(!outcome.is_passed(), "{format:?} of {text:?} passed: {reading:?}");
             }
         }

@@ -1,23 +1,23 @@
-//! The formats in which tools write their results, and how one is told from another.
+//! Result formats of tools, and their detection.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a tool writes its results.
+/// The format of a tool's results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ResultsFormat")]
 #[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Found out from what it wrote.
+pub enum ResultsFormat {
+    /// Detected from the output.
     #[default]
     Auto,
-    /// `cargo … --message-format=json`, with the text of the test programs between the messages.
+    /// `cargo … --message-format=json`, with the output of test programs between the messages.
     Cargo,
     /// JUnit XML: nextest, pytest, vitest, Maven and many others.
     Junit,
     /// `go test -json`.
     GoTest,
-    /// The JSON of jest, which vitest writes too.
+    /// Jest's JSON, which vitest writes too.
     Jest,
     /// `eslint -f json`.
     Eslint,
@@ -27,91 +27,98 @@ pub enum Format {
     Sarif,
     /// The Test Anything Protocol.
     Tap,
-    /// The text of Rust's own test programs.
+    /// The text output of Rust's test harness.
     Libtest,
     /// Any other text.
     Plain,
 }
 
-impl Format {
-    /// Its name for people.
+impl ResultsFormat {
+    /// The display name.
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
-            Format::Auto => "a known format",
-            Format::Cargo => "cargo's JSON messages",
-            Format::Junit => "JUnit XML",
-            Format::GoTest => "the JSON of `go test -json`",
-            Format::Jest => "the JSON of jest or vitest",
-            Format::Eslint => "ESLint's JSON",
-            Format::Ruff => "Ruff's JSON",
-            Format::Sarif => "SARIF",
-            Format::Tap => "TAP",
-            Format::Libtest => "the text of Rust's test programs",
-            Format::Plain => "plain text",
+            ResultsFormat::Auto => "a known format",
+            ResultsFormat::Cargo => "cargo's JSON messages",
+            ResultsFormat::Junit => "JUnit XML",
+            ResultsFormat::GoTest => "`go test -json` output",
+            ResultsFormat::Jest => "jest or vitest JSON",
+            ResultsFormat::Eslint => "ESLint's JSON",
+            ResultsFormat::Ruff => "Ruff's JSON",
+            ResultsFormat::Sarif => "SARIF",
+            ResultsFormat::Tap => "TAP",
+            ResultsFormat::Libtest => "Rust test output",
+            ResultsFormat::Plain => "plain text",
         }
     }
 
-    /// Whether it is one document, and not a sequence of lines.
+    /// Whether it is one document and not a sequence of lines.
     #[must_use]
     pub const fn is_document(self) -> bool {
-        matches!(self, Format::Junit | Format::Jest | Format::Eslint | Format::Ruff | Format::Sarif)
+        matches!(
+            self,
+            ResultsFormat::Junit
+                | ResultsFormat::Jest
+                | ResultsFormat::Eslint
+                | ResultsFormat::Ruff
+                | ResultsFormat::Sarif
+        )
     }
 
-    /// Whether a program wrote it for programs, so that a part of it that is missing shows.
+    /// Whether it is machine-readable, so that missing parts can be detected.
     #[must_use]
     pub const fn is_machine(self) -> bool {
-        !matches!(self, Format::Auto | Format::Plain)
+        !matches!(self, ResultsFormat::Auto | ResultsFormat::Plain)
     }
 }
 
-/// How many lines are looked at.
-const LINES: usize = 400;
+/// Number of lines inspected for detection.
+const MAX_SNIFFED_LINES: usize = 400;
 
-/// Finds out in which format a text is written; text that is none of them is plain.
+/// Detects the format of a text; unrecognized text is plain.
 #[must_use]
-pub fn sniff(text: &str) -> Format {
+pub fn detect_format(text: &str) -> ResultsFormat {
     let start = text.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']);
     if start.starts_with("<?xml") || start.starts_with("<testsuite") {
-        return if start.contains("<testsuite") { Format::Junit } else { Format::Plain };
+        return if start.contains("<testsuite") { ResultsFormat::Junit } else { ResultsFormat::Plain };
     }
-    if let Some(format) = lines_format(start) {
+    if let Some(format) = detect_line_format(start) {
         return format;
     }
     if start.starts_with(['{', '[']) {
-        return document_format(start);
+        return detect_document_format(start);
     }
-    Format::Plain
+    ResultsFormat::Plain
 }
 
-fn lines_format(text: &str) -> Option<Format> {
+fn detect_line_format(text: &str) -> Option<ResultsFormat> {
     let mut libtest = false;
-    for line in text.lines().take(LINES) {
+    for line in text.lines().take(MAX_SNIFFED_LINES) {
         if line.starts_with("{\"reason\":\"") {
-            return Some(Format::Cargo);
+            return Some(ResultsFormat::Cargo);
         }
         if line.starts_with('{') && line.contains("\"Action\":\"") {
-            return Some(Format::GoTest);
+            return Some(ResultsFormat::GoTest);
         }
         let first_point = line.starts_with("ok 1 ") || line.starts_with("not ok 1 ");
-        if line.starts_with("TAP version 1") || first_point || is_plan(line) {
-            return Some(Format::Tap);
+        if line.starts_with("TAP version 1") || first_point || is_tap_plan(line) {
+            return Some(ResultsFormat::Tap);
         }
         libtest |= line
             .strip_prefix("running ")
             .is_some_and(|rest| rest.ends_with(" test") || rest.ends_with(" tests"));
     }
-    libtest.then_some(Format::Libtest)
+    libtest.then_some(ResultsFormat::Libtest)
 }
 
-/// `1..4`
-fn is_plan(line: &str) -> bool {
+/// Whether a line is a TAP plan such as `1..4`.
+fn is_tap_plan(line: &str) -> bool {
     let last = line.strip_prefix("1..").map(|rest| rest.split(' ').next().unwrap_or_default());
     last.is_some_and(|last| !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Which of the documents it is, by the names of its keys; only its beginning is looked at.
-fn document_format(text: &str) -> Format {
+/// Detects a document's format from the keys at its beginning.
+fn detect_document_format(text: &str) -> ResultsFormat {
     let mut end = text.len().min(4096);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -121,18 +128,18 @@ fn document_format(text: &str) -> Format {
     if text.starts_with('[') {
         let empty = text.trim_end().strip_prefix('[').is_some_and(|rest| rest.trim_start() == "]");
         return if has("filePath") && has("messages") {
-            Format::Eslint
+            ResultsFormat::Eslint
         } else if empty || has("filename") && has("location") {
-            Format::Ruff
+            ResultsFormat::Ruff
         } else {
-            Format::Plain
+            ResultsFormat::Plain
         };
     }
     if has("testResults") || has("numTotalTests") || has("numFailedTests") {
-        Format::Jest
+        ResultsFormat::Jest
     } else if has("runs") || head.contains("sarif") {
-        Format::Sarif
+        ResultsFormat::Sarif
     } else {
-        Format::Plain
+        ResultsFormat::Plain
     }
 }

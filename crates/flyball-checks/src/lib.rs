@@ -1,29 +1,29 @@
-//! Reads the output of tests, linters and compilers into findings.
+//! Parses the output of tests, linters and compilers into findings.
 //!
-//! The data flow: what a tool left behind ([`Raw`]) -> [`read`] in the [`Format`] it is written in -> [`Reading`] ->
-//! [`judge`]: passed, failed or skipped. [`parse_raw_checks`] does all of it for the checks of a `gate.checked` event that
-//! carry raw output and the kind of tool.
+//! Data flow: a tool's output ([`RawResults`]) is parsed by [`read`] according to its [`ResultsFormat`] into
+//! [`ParsedResults`], from which [`determine_outcome`] derives passed, failed or skipped. [`parse_raw_checks`] does all
+//! of this for the checks of a `gate.checked` event that contain raw output and the kind of tool.
 //!
-//! Invariant: this crate runs nothing, opens no file and reads no clock: the same text gives the same findings.
+//! Invariant: this crate runs nothing, opens no file and reads no clock; the same text gives the same findings.
 //!
-//! Invariant: skipped is not passed, and results that cannot be read are not passed.
+//! Invariant: skipped is not passed, and results that cannot be parsed are not passed.
 
+mod check_outcome;
+mod check_tool;
 mod finding;
 mod format;
-mod judge;
+mod parsers;
 mod raw_check;
-mod read;
-mod text;
-mod tool;
+mod source_location;
 
-pub use finding::{Finding, FindingKind, Severity, details, without_doubles};
+pub use check_outcome::{CheckOutcome, determine_outcome, failed_because};
+pub use check_tool::CheckTool;
+pub use finding::{CheckFinding, FindingKind, FindingSeverity, dedup_findings, details};
 pub use flyball::CheckKind;
-pub use format::{Format, sniff};
-pub use judge::{Outcome, failed_because, judge};
+pub use format::{ResultsFormat, detect_format};
+pub use parsers::{ParsedResults, RawResults, TestCounts, read};
 pub use raw_check::parse_raw_checks;
-pub use read::{Counts, Raw, Reading, read};
-pub use text::relative;
-pub use tool::Tool;
+pub use source_location::relative_to;
 
 #[cfg(test)]
 #[path = "fixtures_tests.rs"]

@@ -1,15 +1,15 @@
-//! Raw output of tools, with and without an exit code, becomes parsed checks.
+//! Raw tool output, with and without an exit code, becomes parsed checks.
 
 use super::parse_raw_checks;
-use crate::tool::Tool;
-use flyball::Code;
+use crate::check_tool::CheckTool;
+use flyball::ErrorCode;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
 fn parsed(check: Value) -> Value {
     let mut checks = [check];
-    assert!(parse_raw_checks(&mut checks).expect("a check that can be read"));
+    assert!(parse_raw_checks(&mut checks).expect("a parsable check"));
     let [check] = checks;
     check
 }
@@ -18,7 +18,7 @@ fn raw(kind: &str, output: &str) -> Value {
     parsed(json!({"name": "the check", "kind": kind, "output": output}))
 }
 
-/// Every recorded run of a tool, sent as a client would send it.
+/// Every recorded run, sent as a client would send it.
 #[test]
 fn recorded_output_gives_the_recorded_outcome_with_and_without_the_exit_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gates");
@@ -43,13 +43,13 @@ fn recorded_output_gives_the_recorded_outcome_with_and_without_the_exit_code() {
                     (_, Some(true)) => "passed",
                     _ => "failed",
                 };
-                // All its tests passed, and only the exit code tells of the error after them.
+                // All its tests passed; only the exit code reveals the error after them.
                 let needs_code = name == "vitest/late_error" && how == "without a code";
                 if got != wanted && !needs_code {
                     wrong.push(format!("{name} {how}: {got}, wanted {wanted}: {}", check["details"]));
                 }
                 if got == "failed" && check["details"].as_array().is_none_or(Vec::is_empty) {
-                    wrong.push(format!("{name} {how}: failed without a word"));
+                    wrong.push(format!("{name} {how}: failed without details"));
                 }
             }
             runs += 1;
@@ -60,7 +60,7 @@ fn recorded_output_gives_the_recorded_outcome_with_and_without_the_exit_code() {
 }
 
 #[test]
-fn text_that_says_that_all_is_well_passes_without_an_exit_code() {
+fn success_text_passes_without_an_exit_code() {
     for (kind, output) in [
         ("pytest", "collected 5 items\n\ntests/test_a.py .....   [100%]\n\n===== 5 passed in 0.12s =====\n"),
         ("unittest", ".....\n----------\nRan 5 tests in 0.001s\n\nOK\n"),
@@ -96,7 +96,7 @@ fn text_that_says_that_all_is_well_passes_without_an_exit_code() {
 }
 
 #[test]
-fn text_that_says_nothing_of_the_kind_does_not_pass() {
+fn text_without_a_success_marker_does_not_pass() {
     for (kind, output) in [
         ("pytest", ""),
         ("cargo-test", "sh: 1: cargo: not found\n"),
@@ -111,12 +111,12 @@ fn text_that_says_nothing_of_the_kind_does_not_pass() {
     ] {
         let check = raw(kind, output);
         assert_eq!((&check["passed"], &check["skipped"]), (&json!(false), &Value::Null), "{kind}: {check}");
-        assert!(!check["details"].as_array().expect("details").is_empty(), "{kind} does not say why");
+        assert!(!check["details"].as_array().expect("details").is_empty(), "{kind} has no details");
     }
 }
 
 #[test]
-fn failures_name_their_places() {
+fn failures_include_their_locations() {
     let pytest = "FAILED tests/test_calc.py::test_add - assert 4 == 5\n1 failed, 2 passed in 0.03s\n";
     assert!(raw("pytest", pytest)["details"].to_string().contains("test_add"));
     let tsc = "src/a.ts(2,3): error TS2322: Type 'string' is not assignable to type 'number'.\n";
@@ -129,7 +129,7 @@ fn failures_name_their_places() {
 }
 
 #[test]
-fn a_document_below_other_output_is_found() {
+fn document_after_other_output_is_found() {
     let json = r#"[{"filePath":"/p/a.js","messages":[{"ruleId":"no-undef","severity":2,"message":"'x' is not defined.","line":3,"column":1}],"errorCount":1}]"#;
     let output = format!("\n> app@1.0.0 lint\n> eslint -f json .\n\n{json}\n\nnpm ERR! code 1\n");
     let check = raw("eslint", &output);
@@ -138,18 +138,18 @@ fn a_document_below_other_output_is_found() {
 }
 
 #[test]
-fn a_success_that_lists_failures_has_failed_and_a_failure_without_any_says_its_end() {
+fn success_with_failures_fails_and_failure_without_findings_reports_the_output_tail() {
     let failing = "running 1 test\ntest adds ... FAILED\n\nfailures:\n\n---- adds stdout ----\npanicked at src/lib.rs:4:5:\nboom\n\nfailures:\n    adds\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n";
     let check = parsed(json!({"name": "tests", "kind": "cargo-test", "output": failing, "passed": true}));
     assert_eq!(check["passed"], false);
     let check = parsed(
         json!({"name": "build", "kind": "cargo-build", "output": "x\nno space left\n", "exit_code": 101}),
     );
-    assert_eq!(check["details"], json!(["it ended with code 101: x; no space left [build]"]));
+    assert_eq!(check["details"], json!(["exited with code 101: x; no space left [build]"]));
 }
 
 #[test]
-fn checks_that_are_parsed_or_skipped_or_have_no_kind_are_left_alone() {
+fn parsed_skipped_and_kindless_checks_are_unchanged() {
     let checks = [
         json!({"name": "tests", "passed": false, "output": "x"}),
         json!({"name": "tests", "kind": "cargo-test", "details": ["t"], "output": "x"}),
@@ -166,26 +166,29 @@ fn checks_that_are_parsed_or_skipped_or_have_no_kind_are_left_alone() {
 }
 
 #[test]
-fn a_kind_that_is_not_known_is_refused_with_the_nearest_one() {
+fn unknown_kind_is_rejected_with_a_suggestion() {
     let error = parse_raw_checks(&mut [json!({"name": "t", "kind": "cargo-tset", "output": ""})])
         .expect_err("refused");
-    assert_eq!(error.code, Code::UnknownCheckKind);
-    assert!(error.what.contains("`checks[0].kind` is `cargo-tset`"), "{}", error.what);
-    assert!(error.advice.starts_with("did you mean `cargo-test`?"), "{}", error.advice);
+    assert_eq!(error.code, ErrorCode::UnknownCheckKind);
+    assert!(error.message.contains("`checks[0].kind` is `cargo-tset`"), "{}", error.message);
+    assert!(error.help.starts_with("did you mean `cargo-test`?"), "{}", error.help);
     for check in [
         json!({"name": "t", "kind": 7}),
         json!({"name": "t", "kind": "jest", "output": ["a"]}),
         json!({"name": "t", "kind": "jest", "exit_code": "1"}),
         json!({"name": "t", "kind": "jest", "passed": "yes"}),
     ] {
-        assert_eq!(parse_raw_checks(&mut [check]).expect_err("refused").code, Code::WrongType);
+        assert_eq!(parse_raw_checks(&mut [check]).expect_err("refused").code, ErrorCode::WrongType);
     }
 }
 
 #[test]
-fn every_tool_is_known_by_its_name_however_it_is_written() {
-    for name in Tool::names() {
-        assert_eq!(Tool::named(name).map(|tool| tool.name), Some(name));
-        assert_eq!(Tool::named(&name.to_uppercase().replace('-', "_")).map(|tool| tool.name), Some(name));
+fn tool_names_ignore_case_and_separators() {
+    for name in CheckTool::names() {
+        assert_eq!(CheckTool::from_name(name).map(|tool| tool.name), Some(name));
+        assert_eq!(
+            CheckTool::from_name(&name.to_uppercase().replace('-', "_")).map(|tool| tool.name),
+            Some(name)
+        );
     }
 }

@@ -1,272 +1,291 @@
-//! The command line: every command, argument and flag, with its manual.
+//! The command line: every command, argument and flag, with its help text.
 
 mod audit;
-mod desk;
+mod help;
 mod hook;
-mod misuse;
+mod ineffective_flags;
+mod operator;
 mod proxy;
 mod run;
 mod serve;
+mod setup;
 mod tell;
 mod trust;
 
-pub(crate) use audit::Audit;
-pub(crate) use desk::{
-    Activity, Backup, Doctor, DoctorStep, List, Metrics, Mode, Outbox, Output, Prune, Release, Reply,
-    Restore, Send, Status, Step, Stop, StoreArgs, Top, Who,
+pub(crate) use audit::AuditArgs;
+pub(crate) use operator::{
+    ActivityArgs, BackupArgs, CommonArgs, DoctorArgs, DoctorStepArgs, ListArgs, MetricsArgs, OutboxArgs,
+    OutputArgs, PlanReplyArgs, PruneArgs, ReleaseArgs, ReleaseModeArg, RestoreArgs, RoundTripStep, SendArgs,
+    StatusArgs, StopArgs, StoreArgs, TopArgs,
 };
 
-pub(crate) use hook::{Action, AnswerArgs, Hook, Install, Place};
-pub(crate) use misuse::refuse;
-pub(crate) use proxy::{Mcp, OnError, Proxy};
-pub(crate) use run::{Resume, Run};
-pub(crate) use serve::{LogStyle, Role, Serve, Token, TokenAct};
-pub(crate) use tell::Tell;
-pub(crate) use trust::{AcceptPolicy, PolicyAct, PolicyCommand, Trust};
+pub(crate) use help::{cli_command, examples, visible_command};
+pub(crate) use hook::{HookAction, HookCommandArgs, HookInstallArgs, HookRunArgs, SettingsScopeArgs};
+pub(crate) use ineffective_flags::exit_on_ineffective_flags;
+pub(crate) use proxy::{McpArgs, OnErrorArg, ProxyArgs};
+pub(crate) use run::{ResumeArgs, RunArgs};
+pub(crate) use serve::{LogStyleArg, RoleArg, ServeArgs, TokenAction, TokenArgs};
+pub(crate) use setup::{CompletionsArgs, InitArgs, ManArgs};
+pub(crate) use tell::TellArgs;
+pub(crate) use trust::{AcceptPolicyArgs, PolicyAction, PolicyCommandArgs, TrustArgs};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use flyball_adapt::source::Format;
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use flyball_integrations::transcript::TranscriptFormat;
 use std::path::PathBuf;
 
-/// The governor for AI agents: sees every turn, call and transition, and decides allow, warn, block or halt.
+/// Stop AI agents that loop, stall or overspend.
 ///
-/// Exit codes: 0 done, nothing tripped; 1 error; 2 wrong usage; 3 stopped by a guard; 4 waits for a person;
-/// 5 blocked by a gate.
+/// Exit codes: 0 success; 1 error; 2 usage error; 3 stopped by a guard; 4 awaiting approval or an answer; 5 blocked by a
+/// quality gate.
 #[derive(Debug, Parser)]
 #[command(name = "flyball", version, propagate_version = true)]
-pub(crate) struct Arguments {
-    /// What to do.
+pub(crate) struct CliArgs {
+    /// The command to run.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
+}
+
+impl CliArgs {
+    /// Parses the arguments of the process. Prints help or a usage error and exits where they ask for it.
+    pub(crate) fn from_env() -> Self {
+        let parsed = Self::from_arg_matches_mut(&mut cli_command().get_matches());
+        parsed.unwrap_or_else(|error| error.format(&mut cli_command()).exit())
+    }
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Run a workflow to its end, a halt, or a question to a person.
-    Run(Run),
-    /// Take a run up again after a stop, a release or a crash.
-    Resume(Resume),
-    /// Show what a policy would have decided on recorded events.
-    Replay(Replay),
-    /// Find the loops in a folder of transcripts: where, how long, and what a stop would have saved.
-    Audit(Audit),
-    /// Read events on stdin and answer each with a decision on stdout: the pipe for any language.
-    Observe(Observe),
-    /// Tell the session of a coding agent what its hook does not see: phases, progress, checks, operations.
-    Tell(Tell),
-    /// Stand between an agent and its model: an endpoint that speaks the OpenAI and Anthropic APIs.
-    Proxy(Proxy),
-    /// Stand between an MCP client and an MCP server, and guard its tools.
-    Mcp(Mcp),
-    /// The hook of a coding agent: put it into the agent's settings, test it, and answer it.
-    Hook(Box<Hook>),
-    /// Check a policy or workflow: errors with their place, contradictions, loops, worst-case bounds.
-    Check(Check),
-    /// Show the effective policy and where each value came from.
-    Config(Config),
-    /// Decide about the policy of a running session.
-    Policy(PolicyCommand),
-    /// Trust a project's policy file, so that it may also loosen.
-    Trust(Trust),
-    /// Draw a workflow, or the workflow of a session, with its loops.
-    Graph(Graph),
-    /// Say in plain words why a session was stopped, with the evidence.
-    Explain(Explain),
-    /// Show what goes on in the store, or in one session, and what waits for a person.
-    Status(Status),
-    /// Watch all sessions of the store, those that need a person first.
-    Top(Top),
-    /// List sessions: all, or those that are blocked, that wait for a yes, or that struggle.
-    List(List),
-    /// Let a session that was stopped go on, within bounds; who and why are recorded.
-    Release(Release),
-    /// Say yes to the plan that waits in a session.
-    Approve(Reply),
-    /// Say no to the plan that waits in a session.
-    Deny(Reply),
-    /// Stop a session until a person releases it.
-    Stop(Stop),
-    /// Tell a session something, or answer its question in words.
-    Send(Send),
-    /// Take the label off that calls a person: this releases the session.
-    Unlabel(Stop),
-    /// Take away what is old: sessions that have ended, and events that are no longer needed. No counter is reset.
-    Prune(Prune),
-    /// Write a consistent copy of the store to a file, while it is in use.
-    Backup(Backup),
-    /// Replace the store with a backup; the old store is kept beside it.
-    Restore(Restore),
-    /// Prove that the set-up works: versions, store, permissions, a round trip through other processes, clock.
-    Doctor(Doctor),
-    /// One half of the doctor's round trip.
+pub(crate) enum CliCommand {
+    /// Run a workflow until it ends, stops or needs an answer.
+    Run(RunArgs),
+    /// Resume a run after a release, an answer or a crash.
+    Resume(ResumeArgs),
+    /// Evaluate a policy against recorded events.
+    Replay(ReplayArgs),
+    /// Find loops in transcripts and estimate their cost.
+    Audit(AuditArgs),
+    /// Read events from stdin and write decisions to stdout.
+    Observe(ObserveArgs),
+    /// Report progress, checks or phases to a coding agent's session.
+    Tell(TellArgs),
+    /// Guard model calls with an OpenAI/Anthropic-compatible proxy.
+    Proxy(ProxyArgs),
+    /// Guard the tools of an MCP server.
+    Mcp(McpArgs),
+    /// Install, test or run the hook of a coding agent.
+    Hook(Box<HookCommandArgs>),
+    /// Create a commented policy file for this project.
+    Init(InitArgs),
+    /// Validate a policy or workflow file.
+    Check(CheckArgs),
+    /// Show the effective policy and the origin of each value.
+    Config(ConfigArgs),
+    /// Change the policy of a running session.
+    Policy(PolicyCommandArgs),
+    /// Allow a project's policy file to relax limits.
+    Trust(TrustArgs),
+    /// Draw a workflow or session as a graph, with its loops.
+    Graph(GraphArgs),
+    /// Explain why a session was stopped, with evidence.
+    Explain(ExplainArgs),
+    /// Show the state of all sessions, or of one.
+    Status(StatusArgs),
+    /// Watch sessions live; those needing attention come first.
+    Top(TopArgs),
+    /// List sessions: all, blocked, awaiting approval or warned.
+    List(ListArgs),
+    /// Release a stopped session, within limits.
+    Release(ReleaseArgs),
+    /// Approve the pending plan of a session.
+    Approve(PlanReplyArgs),
+    /// Deny the pending plan of a session.
+    Deny(PlanReplyArgs),
+    /// Stop a session until someone releases it.
+    Stop(StopArgs),
+    /// Send a message to a session, or answer its question.
+    Send(SendArgs),
+    /// Remove the needs-human label, which releases the session.
+    Unlabel(StopArgs),
+    /// Delete old sessions and events; counters are kept.
+    Prune(PruneArgs),
+    /// Back up the store to a file, while in use.
+    Backup(BackupArgs),
+    /// Replace the store with a backup; the old one is kept.
+    Restore(RestoreArgs),
+    /// Check store, permissions, hooks, policies and clock.
+    Doctor(DoctorArgs),
+    /// One half of the round trip of `flyball doctor`.
     #[command(hide = true)]
-    DoctorStep(DoctorStep),
-    /// Show what happens in the sessions of the store, one line each, by kind.
-    Activity(Activity),
-    /// Print what was counted over all sessions of the store, as Prometheus reads it or as JSON.
-    Metrics(Metrics),
-    /// Show what is to be told to others and was not yet, and try again what was given up.
-    Outbox(Outbox),
-    /// Read a large output in slices, or search it, by its reference.
-    Output(Output),
-    /// Serve the interface and the dashboard, for agents and people on this machine or on many.
-    Serve(Box<Serve>),
-    /// Make, list and take back the keys of agents and people who ask the server.
-    Token(Token),
-    /// Print the JSON schema of policy or workflow files, for editors.
-    Schema(Schema),
+    DoctorStep(DoctorStepArgs),
+    /// Show session activity, one line per event.
+    Activity(ActivityArgs),
+    /// Print metrics of all sessions, as Prometheus text or JSON.
+    Metrics(MetricsArgs),
+    /// List undelivered notifications, and deliver or retry them.
+    Outbox(OutboxArgs),
+    /// Read or search a stored large output.
+    Output(OutputArgs),
+    /// Run the HTTP API and the dashboard.
+    Serve(Box<ServeArgs>),
+    /// Create, list and revoke API keys of the server.
+    Token(TokenArgs),
+    /// Print the JSON schema of policies, workflows or the API.
+    Schema(SchemaArgs),
+    /// Print a shell completion script.
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all manual pages.
+    Man(ManArgs),
 }
 
 /// Where the policy comes from.
 #[derive(Debug, Args, Default)]
 pub(crate) struct PolicyArgs {
-    /// The policy file (YAML, TOML or JSON). Without it: flyball.yaml in this folder or above, if there is one.
+    /// Policy file: YAML, TOML or JSON [default: flyball.yaml here or above, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Start from this preset: workflow, agent, simple, complex, strict, observe or off.
+    /// Base preset: workflow, agent, simple, complex, strict, observe or off
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Set one value, for example --set budgets.session.runtime=2h; may be given several times.
+    /// Set a policy value, e.g. --set budgets.session.runtime=2h (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
 
 /// The format of a transcript by its name.
-fn format() -> impl clap::builder::TypedValueParser<Value = Format> {
+fn transcript_format_parser() -> impl clap::builder::TypedValueParser<Value = TranscriptFormat> {
     use clap::builder::TypedValueParser;
-    let names = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name));
-    names.try_map(|name| Format::from_name(&name).ok_or("no such format"))
+    let names = clap::builder::PossibleValuesParser::new(TranscriptFormat::ALL.map(TranscriptFormat::name));
+    names.try_map(|name| TranscriptFormat::from_name(&name).ok_or("unknown format"))
 }
 
 /// `flyball replay`.
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// Files of events, or transcripts of other tools; `-` is stdin.
+pub(crate) struct ReplayArgs {
+    /// Event files or transcripts; `-` reads stdin
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// The format of the files. Without it: found out from their first lines.
-    #[arg(long, value_name = "NAME", value_parser = format())]
-    pub(crate) format: Option<Format>,
-    /// Print one decision a line, for each event, and nothing else.
+    /// Format of the files [default: detected]
+    #[arg(long, value_name = "NAME", value_parser = transcript_format_parser())]
+    pub(crate) format: Option<TranscriptFormat>,
+    /// Print one JSON decision per event, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `flyball observe`.
 #[derive(Debug, Args)]
-pub(crate) struct Observe {
+pub(crate) struct ObserveArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Record everything in this store: sqlite:PATH, postgres://… or memory:. Without a value: the project's own,
-    /// .flyball/flyball.db here or above. Not given: FLYBALL_STORE, else nothing is kept.
+    /// Record to this store: sqlite:PATH, postgres://… or memory: [no value: .flyball/flyball.db here or above]
+    /// [default: $FLYBALL_STORE, else nothing is stored]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "sqlite:")]
     pub(crate) store: Option<String>,
-    /// Decisions are always JSON here; accepted so that it can be given everywhere.
+    /// No effect: decisions are always JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `flyball check`.
 #[derive(Debug, Args)]
-pub(crate) struct Check {
-    /// The policy or workflow file, or a folder with a workflow.yaml in it.
+pub(crate) struct CheckArgs {
+    /// Policy or workflow file, or a directory that contains workflow.yaml
     pub(crate) file: PathBuf,
-    /// Start from this preset instead of the one that the kind of file has by default.
+    /// Base preset [default: depends on the kind of file]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Print the findings as JSON.
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The files that there is a schema of.
+/// The documents that have a schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SchemaOf {
-    /// Policy files.
+pub(crate) enum SchemaKind {
+    /// Policy files
     #[default]
     Policy,
-    /// Workflow files.
+    /// Workflow files
     Workflow,
-    /// The server's interface, as OpenAPI 3.1.
+    /// The HTTP API, as OpenAPI 3.1
     Openapi,
 }
 
 /// `flyball schema`.
 #[derive(Debug, Args)]
-pub(crate) struct Schema {
-    /// The kind of file.
+pub(crate) struct SchemaArgs {
+    /// The document to describe
     #[arg(value_enum, default_value_t)]
-    pub(crate) of: SchemaOf,
+    pub(crate) of: SchemaKind,
 }
 
 /// `flyball config`.
 #[derive(Debug, Args)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Show where each value came from.
+    /// Show where each value comes from
     #[arg(long)]
     pub(crate) origin: bool,
-    /// Print it as JSON.
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// How a graph is drawn.
+/// Output formats of `flyball graph`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Drawing {
-    /// For a terminal.
+pub(crate) enum GraphFormatArg {
+    /// Text for a terminal
     #[default]
     Ascii,
-    /// A picture.
+    /// SVG image
     Svg,
-    /// For Graphviz.
+    /// Graphviz DOT
     Dot,
-    /// For Markdown pages.
+    /// Mermaid, for Markdown
     Mermaid,
 }
 
 /// `flyball graph`.
 #[derive(Debug, Args)]
-pub(crate) struct Graph {
-    /// A workflow file, a file of recorded events, or a session of the store.
+pub(crate) struct GraphArgs {
+    /// Workflow file, event file, or a session in the store
     #[arg(value_name = "FILE|SESSION")]
     pub(crate) file: PathBuf,
-    /// The session to draw, if the file holds several.
+    /// Session to draw, if the file has several
     #[arg(long)]
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How it is drawn.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Drawing,
+    pub(crate) format: GraphFormatArg,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Print loops and counters as JSON instead of a drawing.
+    /// Print loops and counters as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `flyball explain`.
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
-    /// A session of the store, a file of recorded events, or a transcript of another tool.
+pub(crate) struct ExplainArgs {
+    /// Session in the store, event file, or transcript
     #[arg(value_name = "SESSION|FILE")]
     pub(crate) file: PathBuf,
-    /// Only this session, if the file holds several.
+    /// Session to explain, if the file has several
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// The format of the file. Without it: found out from its first lines.
-    #[arg(long, value_name = "NAME", value_parser = format())]
-    pub(crate) format: Option<Format>,
+    /// Format of the file [default: detected]
+    #[arg(long, value_name = "NAME", value_parser = transcript_format_parser())]
+    pub(crate) format: Option<TranscriptFormat>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Print it as JSON.
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,13 +1,13 @@
-//! The door's clock: the only place of the command that asks what time it is.
+//! Wall clock of the command line, the only place that reads the current time.
 //!
-//! Time is an input. An event that names no time is stamped here, once, when it arrives.
+//! Time is an input: an event without a time is stamped here once, on arrival.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970.
+/// Milliseconds since the Unix epoch.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the door: the one place where an event is stamped with the time of arrival"
+    reason = "the one place where an event is stamped with its time of arrival"
 )]
 pub(crate) fn now() -> Option<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

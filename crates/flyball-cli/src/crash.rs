@@ -1,23 +1,24 @@
-//! If Flyball itself fails: where, and never what was in memory at the time.
+//! Panic hook that reports the location of a panic but not its message.
 //!
-//! The message of a panic may quote the text that was being worked on, and that may hold anything.
+//! A panic message may quote the text being processed, which may contain secrets.
 
 use std::io::Write;
 use std::panic::PanicHookInfo;
 
-/// From now on a panic tells its place only.
-pub(crate) fn tell_places_only() {
+/// Installs a panic hook that prints only the location.
+pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        // If stderr is gone there is nobody left to tell.
-        let _ = writeln!(std::io::stderr(), "{}", told(panic));
+        // A closed stderr leaves nowhere to report to.
+        let _ = writeln!(std::io::stderr(), "{}", panic_text(panic));
     }));
 }
 
-fn told(panic: &PanicHookInfo<'_>) -> String {
-    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+fn panic_text(panic: &PanicHookInfo<'_>) -> String {
+    let place = panic.location().map_or_else(|| "an unknown location".to_owned(), ToString::to_string);
     format!(
-        "error[internal]: Flyball {} has failed at {place}; what it was working on is not shown\n  \
-         help: please report this line; what was acknowledged is on the disk",
+        "error[internal]: Flyball {} failed at {place}; the panic message is withheld, because it may quote \
+         session data\n  \
+         help: please report this line; acknowledged events are saved",
         env!("CARGO_PKG_VERSION")
     )
 }
@@ -27,13 +28,13 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    const CHILD: &str = "FLYBALL_TEST_PANIC";
+    const CHILD_VARIABLE: &str = "FLYBALL_TEST_PANIC";
 
     #[test]
-    fn a_panic_tells_where_and_not_what() {
-        if let Ok(secret) = std::env::var(CHILD) {
-            tell_places_only();
-            // A cut in the middle of a letter quotes the whole text.
+    fn panic_message_contains_the_location_and_not_the_payload() {
+        if let Ok(secret) = std::env::var(CHILD_VARIABLE) {
+            install_panic_hook();
+            // Splitting inside a character panics with a message that quotes the whole text.
             let text = format!("é{secret}");
             let cut = std::thread::spawn(move || text.split_at(1).0.len());
             assert!(cut.join().is_err());
@@ -41,13 +42,17 @@ mod tests {
         }
         let own = std::env::current_exe().unwrap();
         let child = Command::new(own)
-            .args(["--exact", "crash::tests::a_panic_tells_where_and_not_what", "--nocapture"])
-            .env(CHILD, "sk-live-canary")
+            .args([
+                "--exact",
+                "crash::tests::panic_message_contains_the_location_and_not_the_payload",
+                "--nocapture",
+            ])
+            .env(CHILD_VARIABLE, "sk-live-canary")
             .output()
             .unwrap();
         let said =
             String::from_utf8_lossy(&child.stderr).into_owned() + &String::from_utf8_lossy(&child.stdout);
-        assert!(said.contains("error[internal]") && said.contains("has failed at "), "{said}");
+        assert!(said.contains("error[internal]") && said.contains("failed at "), "{said}");
         assert!(!said.contains("canary"), "{said}");
     }
 }

@@ -1,15 +1,15 @@
-//! What a trip rests on, for a terminal; the events come from a file or from the store.
+//! Formats the evidence of a trip for the terminal; its events come from a file or the store.
 
-use crate::fail::Failure;
-use crate::paint::{Style, paint_out};
-use crate::recording::Recording;
+use crate::color::{TextStyle, style_stdout};
+use crate::error::CliError;
+use crate::event_file::EventFileReader;
 use flyball::Trip;
-use flyball_view::evidence::Cursor;
-pub(crate) use flyball_view::evidence::{Line, describe, each_record, fetch};
+use flyball_view::evidence::EvidenceReader;
+pub(crate) use flyball_view::evidence::{EvidenceLine, describe, each_record, fetch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a trip rests on, one line each: what was counted, what was measured, the events themselves.
-pub(crate) fn told(trip: &Trip, lines: &[Line]) -> Vec<String> {
+/// The evidence of a trip, one line each: the count, the measurements, the events.
+pub(crate) fn format_evidence(trip: &Trip, lines: &[EvidenceLine]) -> Vec<String> {
     let evidence = &trip.evidence;
     let allowed = if trip.limit > 0 { format!(", allowed {}", trip.limit) } else { String::new() };
     let scope = trip.scope.iter().filter(|(_, value)| !value.is_empty());
@@ -19,7 +19,7 @@ pub(crate) fn told(trip: &Trip, lines: &[Line]) -> Vec<String> {
     if let (Some(period), Some(repeats)) = (evidence.period, evidence.repeats)
         && period > 1
     {
-        all.push(format!("a block of {period} stands {repeats} times in a row"));
+        all.push(format!("a sequence of {period} steps occurs {repeats} times in a row"));
     }
     if !evidence.trend.is_empty() {
         let values: Vec<String> = evidence.trend.iter().map(i64::to_string).collect();
@@ -29,29 +29,33 @@ pub(crate) fn told(trip: &Trip, lines: &[Line]) -> Vec<String> {
         all.push(format!("still failing: {}", evidence.names.join(", ")));
     }
     if !evidence.trail.is_empty() {
-        all.push(format!("the way: {}", evidence.trail.join(" → ")));
+        all.push(format!("path: {}", evidence.trail.join(" → ")));
     }
     for line in lines {
         all.push(format!("event {:<5} {}", line.seq, line.text));
         if let Some(result) = &line.result {
-            all.push(format!("            {} {}", paint_out(Style::Dim, "→"), paint_out(Style::Dim, result)));
+            all.push(format!(
+                "            {} {}",
+                style_stdout(TextStyle::Dim, "→"),
+                style_stdout(TextStyle::Dim, result)
+            ));
         }
     }
     all
 }
 
-/// Fetches the events with these numbers, by session. What was read once can be read again; if it was changed in
-/// between, what is still there is told.
-pub(crate) fn collect(
-    mut recording: Recording,
+/// Reads the events with these numbers, by session. If the file has changed since it was first read, only the events
+/// still in it are returned.
+pub(crate) fn collect_events(
+    mut recording: EventFileReader,
     wanted: &BTreeMap<String, BTreeSet<u64>>,
-) -> Result<BTreeMap<String, Vec<Line>>, Failure> {
-    let mut cursors: BTreeMap<String, Cursor> = BTreeMap::new();
-    recording.each(|item, _| {
+) -> Result<BTreeMap<String, Vec<EvidenceLine>>, CliError> {
+    let mut cursors: BTreeMap<String, EvidenceReader> = BTreeMap::new();
+    recording.for_each_event(|item, _| {
         if let Some(numbers) = wanted.get(&item.event.session) {
-            cursors.entry(item.event.session.clone()).or_default().take(&item.event, numbers);
+            cursors.entry(item.event.session.clone()).or_default().push(&item.event, numbers);
         }
         Ok(())
     })?;
-    Ok(cursors.into_iter().map(|(session, cursor)| (session, cursor.lines())).collect())
+    Ok(cursors.into_iter().map(|(session, cursor)| (session, cursor.into_lines())).collect())
 }

@@ -1,60 +1,59 @@
-//! The record of hook runs, in the user's state folder: which host ran Flyball's hook in which project, when last, with
-//! which store and policy. `flyball doctor` compares it with the host's settings, so that a hook that was
-//! removed is noticed without any server.
+//! Record of hook runs in the user's state folder: host, project, time of the last run, store and policy.
+//! `flyball doctor` compares it with the host's settings and so notices a removed hook without a server.
 //!
-//! A hook writes only when something has changed or the last time is a minute old, and never waits for the disk.
+//! A hook writes only when something has changed or the last write is a minute old, and never waits for the disk.
 
 use crate::clock;
 use crate::store;
 use flyball::Fingerprint;
-use flyball_adapt::hook::Host;
-use flyball_journal::Address;
+use flyball_integrations::hook::Host;
+use flyball_store::StoreAddress;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How old the time of the last run may become before it is written again, in milliseconds.
-const STALE_MS: u64 = 60_000;
+/// Age in milliseconds at which the time of the last run is rewritten.
+const REFRESH_INTERVAL_MS: u64 = 60_000;
 
-/// What a hook did when it ran.
+/// One run of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HookRun {
-    /// The host, as on the command line.
+    /// The host's name on the command line.
     pub(crate) host: String,
     /// The root of the project.
     pub(crate) project: PathBuf,
-    /// The store that it recorded in, without a password.
+    /// The store it recorded to, without the password.
     pub(crate) store: String,
-    /// The policy file that it found.
+    /// The policy file it found.
     pub(crate) policy: Option<PathBuf>,
 }
 
-/// A run and its time.
+/// The last recorded run and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastRun {
-    /// When it was, in milliseconds; up to a minute earlier than the very last.
+    /// Time of the run in milliseconds; up to a minute earlier than the actual last run.
     pub(crate) at: u64,
     pub(crate) run: HookRun,
 }
 
-/// What a person last did to the hook of a host in a project.
+/// A person's last change to a host's hook in a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Intent {
-    /// Installed it in this file.
+pub(crate) enum InstallRecord {
+    /// Installed in this settings file.
     Installed { at: u64, settings: PathBuf },
-    /// Removed it, or accepted that it is gone.
+    /// Removed, or its absence was accepted.
     Removed { at: u64 },
 }
 
-/// The file of a kind for a host in a project; the empty path stands for all projects of the user.
-fn file(host: Host, project: &Path, kind: &str) -> Option<PathBuf> {
+/// The record file of one kind for a host and project; an empty path means all of the user's projects.
+fn record_path(host: Host, project: &Path, kind: &str) -> Option<PathBuf> {
     let name = Fingerprint::of_text(&format!("{} {}", host.as_str(), project.display()));
     Some(store::state_folder()?.join("flyball").join("hooks").join(format!("{name}.{kind}")))
 }
 
-/// Writes a file at once and without waiting for the disk. A record that cannot be written is not worth an error: the
-/// hook must answer, and the store has the session as well.
-fn write(path: &Path, text: &str) {
+/// Replaces a file without waiting for the disk. Write errors are ignored: the hook must still answer, and the store
+/// records the session as well.
+fn write_best_effort(path: &Path, text: &str) {
     let Some(folder) = path.parent() else { return };
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let written = std::fs::write(&beside, text).or_else(|_| {
@@ -66,48 +65,48 @@ fn write(path: &Path, text: &str) {
     }
 }
 
-/// Records that a hook runs.
-pub(crate) fn record(host: Host, run: &HookRun) {
-    let (Some(path), Some(now)) = (file(host, &run.project, "run"), clock::now()) else { return };
-    let Ok(told) = serde_json::to_string(run) else { return };
+/// Records a hook run.
+pub(crate) fn record_run(host: Host, run: &HookRun) {
+    let (Some(path), Some(now)) = (record_path(host, &run.project, "run"), clock::now()) else { return };
+    let Ok(json) = serde_json::to_string(run) else { return };
     if let Ok(text) = std::fs::read_to_string(&path)
         && let Some((at, before)) = text.split_once('\n')
-        && before == told
-        && at.parse::<u64>().is_ok_and(|at| now.abs_diff(at) < STALE_MS)
+        && before == json
+        && at.parse::<u64>().is_ok_and(|at| now.abs_diff(at) < REFRESH_INTERVAL_MS)
     {
         return;
     }
-    write(&path, &format!("{now}\n{told}"));
+    write_best_effort(&path, &format!("{now}\n{json}"));
 }
 
 /// The last run of a host's hook in a project.
-pub(crate) fn last(host: Host, project: &Path) -> Option<LastRun> {
-    let text = std::fs::read_to_string(file(host, project, "run")?).ok()?;
-    let (at, told) = text.split_once('\n')?;
-    Some(LastRun { at: at.parse().ok()?, run: serde_json::from_str(told).ok()? })
+pub(crate) fn last_run(host: Host, project: &Path) -> Option<LastRun> {
+    let text = std::fs::read_to_string(record_path(host, project, "run")?).ok()?;
+    let (at, json) = text.split_once('\n')?;
+    Some(LastRun { at: at.parse().ok()?, run: serde_json::from_str(json).ok()? })
 }
 
-/// Records what a person has done to a hook. `project` is empty for the user's own settings.
-pub(crate) fn intend(host: Host, project: &Path, intent: &Intent) {
-    if let (Some(path), Ok(text)) = (file(host, project, "intent"), serde_json::to_string(intent)) {
-        write(&path, &text);
+/// Records an install or removal of a hook. `project` is empty for the user's settings.
+pub(crate) fn record_install(host: Host, project: &Path, intent: &InstallRecord) {
+    if let (Some(path), Ok(text)) = (record_path(host, project, "intent"), serde_json::to_string(intent)) {
+        write_best_effort(&path, &text);
     }
 }
 
-/// What a person last did to a hook.
-pub(crate) fn intent(host: Host, project: &Path) -> Option<Intent> {
-    serde_json::from_str(&std::fs::read_to_string(file(host, project, "intent")?).ok()?).ok()
+/// The last recorded install or removal of a hook.
+pub(crate) fn install_record(host: Host, project: &Path) -> Option<InstallRecord> {
+    serde_json::from_str(&std::fs::read_to_string(record_path(host, project, "intent")?).ok()?).ok()
 }
 
-/// How a store is named in the record: without a password.
-pub(crate) fn shown(address: &Address) -> String {
+/// A store's address without the password.
+pub(crate) fn display_address(address: &StoreAddress) -> String {
     match address {
-        Address::File(path) | Address::Project(path) => format!("sqlite:{}", path.display()),
-        Address::Server(url) => {
+        StoreAddress::File(path) | StoreAddress::Project(path) => format!("sqlite:{}", path.display()),
+        StoreAddress::Postgres(url) => {
             let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
             let rest = rest.split('?').next().unwrap_or_default();
             format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, place)| place))
         }
-        Address::Memory => "memory:".to_owned(),
+        StoreAddress::Memory => "memory:".to_owned(),
     }
 }

@@ -1,21 +1,21 @@
-//! What models cost: the list that comes with the program, and the user's own over it.
+//! Model prices: the built-in list, overridden by the user's.
 
-use crate::fail::Failure;
-use crate::load;
-use flyball_adapt::prices::{PriceError, Prices};
+use crate::error::CliError;
+use crate::policy_loader;
+use flyball_integrations::prices::{PriceError, PriceList};
 use std::path::{Path, PathBuf};
 
-/// The prices that are known: those of a file, or of the user's own, over those that come with the program.
-pub(crate) fn known(file: Option<&Path>) -> Result<Prices, Failure> {
-    let wrong = |error: PriceError| Failure::new("bad_prices", error.place, error.what, error.advice);
-    let shipped = Prices::shipped().map_err(wrong)?;
-    let Some(path) = file.map(Path::to_path_buf).or_else(own) else { return Ok(shipped) };
-    let text = load::read(&path)?;
-    shipped.with(&text, &path.display().to_string()).map_err(wrong)
+/// The built-in prices, overridden by those of the given file or the user's file.
+pub(crate) fn load_prices(file: Option<&Path>) -> Result<PriceList, CliError> {
+    let wrong = |error: PriceError| CliError::new("bad_prices", error.location, error.message, error.help);
+    let shipped = PriceList::built_in().map_err(wrong)?;
+    let Some(path) = file.map(Path::to_path_buf).or_else(user_price_file) else { return Ok(shipped) };
+    let text = policy_loader::read_text_file(&path)?;
+    shipped.with_overrides(&text, &path.display().to_string()).map_err(wrong)
 }
 
-/// The file that `FLYBALL_PRICES` names, or the one among the user's settings, if there is one.
-fn own() -> Option<PathBuf> {
+/// The file named by `FLYBALL_PRICES`, or the one in the user's configuration folder.
+fn user_price_file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("FLYBALL_PRICES").filter(|named| !named.is_empty()) {
         return Some(PathBuf::from(named));
     }

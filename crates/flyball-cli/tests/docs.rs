@@ -1,14 +1,14 @@
-//! The documentation against the real program: the commands and flags that pages name exist, the pages that teach run as
-//! written and print what they show, and the generated pages and pictures are current.
+//! Checks the documentation against the real program: commands and flags named on pages exist, tutorial pages run as
+//! written and print what they show, and generated pages and pictures are current.
 //!
-//! `FLYBALL_BLESS=1 cargo test -p flyball-cli --test docs` writes the shown outputs, `docs/reference/cli.md` and the
-//! recording in `docs/images` again.
+//! `FLYBALL_BLESS=1 cargo test -p flyball-cli --test docs` regenerates the shown outputs, `docs/reference/cli.md` and
+//! the recording in `docs/images`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test stops at the first surprise"
+    reason = "tests may panic"
 )]
 
 #[path = "docs/blocks.rs"]
@@ -17,15 +17,15 @@ mod blocks;
 mod cli_reference;
 #[path = "docs/command_names.rs"]
 mod command_names;
-#[path = "cli/kit.rs"]
-#[allow(dead_code, reason = "shared with the tests of the command line")]
+#[path = "cli/command_harness.rs"]
+#[allow(dead_code, reason = "shared with the command-line tests")]
 mod kit;
 #[path = "docs/page_runner.rs"]
 mod page_runner;
 #[path = "docs/policy_reference.rs"]
 mod policy_reference;
 #[path = "cli/pty.rs"]
-#[allow(dead_code, reason = "shared with the tests of the command line")]
+#[allow(dead_code, reason = "shared with the command-line tests")]
 mod pty;
 #[path = "docs/recording.rs"]
 mod recording;

@@ -1,20 +1,15 @@
-//! The examples that can be run: each through the real binary, to the end that its page shows, also when it is killed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test stops at the first surprise"
-)]
+//! Runs the examples through the real binary, to the result shown on their pages, also if they are killed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-#[path = "examples/cases.rs"]
-mod cases;
-#[path = "examples/cuts.rs"]
-mod cuts;
-#[path = "examples/facts.rs"]
-mod facts;
-#[path = "examples/kills.rs"]
-mod kills;
-#[path = "examples/kit.rs"]
-mod kit;
-#[path = "examples/pages.rs"]
-mod pages;
+#[path = "examples/example_cases.rs"]
+mod example_cases;
+#[path = "examples/example_harness.rs"]
+mod example_harness;
+#[path = "examples/example_outcomes.rs"]
+mod example_outcomes;
+#[path = "examples/example_pages.rs"]
+mod example_pages;
+#[path = "examples/random_kills.rs"]
+mod random_kills;
+#[path = "examples/resume_after_each_event.rs"]
+mod resume_after_each_event;

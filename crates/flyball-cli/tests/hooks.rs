@@ -1,41 +1,36 @@
-//! Hooks from the outside: settings that are really written, and a scripted host that runs what stands in them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test stops at the first surprise"
-)]
+//! End-to-end tests of hooks: real settings files, and a scripted host that runs the commands in them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
 
-#[path = "hooks/agent.rs"]
-mod agent;
-#[path = "hooks/asking.rs"]
-mod asking;
-#[path = "hooks/beside.rs"]
-mod beside;
-#[path = "hooks/claims.rs"]
-mod claims;
-#[path = "hooks/coverage.rs"]
-mod coverage;
-#[path = "hooks/faults.rs"]
-mod faults;
-#[path = "hooks/golden.rs"]
-mod golden;
+#[path = "cli/command_harness.rs"]
+#[allow(dead_code, reason = "shared harness; this binary uses a part of it")]
+mod command_harness;
+#[path = "hooks/destructive_tools.rs"]
+mod destructive_tools;
+#[path = "hooks/failures.rs"]
+mod failures;
+#[path = "hooks/forged_prompts.rs"]
+mod forged_prompts;
+#[path = "hooks/golden_tables.rs"]
+mod golden_tables;
+#[path = "hooks/hook_coverage.rs"]
+mod hook_coverage;
+#[path = "hooks/hook_sessions.rs"]
+mod hook_sessions;
+#[path = "hooks/host_payloads.rs"]
+mod host_payloads;
 #[path = "hooks/install.rs"]
 mod install;
-#[path = "cli/kit.rs"]
-#[allow(dead_code, reason = "the kit of the other tests; this binary needs a part of it")]
-mod kit;
-#[path = "hooks/plugin.rs"]
-mod plugin;
+#[path = "hooks/opencode_plugin.rs"]
+mod opencode_plugin;
+#[path = "hooks/project_trust.rs"]
+mod project_trust;
 #[path = "hooks/read_only.rs"]
 mod read_only;
-#[path = "hooks/sessions.rs"]
-mod sessions;
-#[path = "hooks/shipped.rs"]
-mod shipped;
-#[path = "hooks/told.rs"]
-mod told;
-#[path = "hooks/trust.rs"]
-mod trust;
-#[path = "hooks/voice.rs"]
-mod voice;
+#[path = "hooks/recorded_histories.rs"]
+mod recorded_histories;
+#[path = "hooks/scripted_host.rs"]
+mod scripted_host;
+#[path = "hooks/tell.rs"]
+mod tell;
+#[path = "hooks/tell_command.rs"]
+mod tell_command;

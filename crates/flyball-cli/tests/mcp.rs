@@ -1,17 +1,12 @@
-//! The MCP proxy from the outside: the real binary between a client and a server that a library of the protocol's own
-//! makes, and between a client and server of plain bytes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test stops at the first surprise"
-)]
+//! End-to-end tests of the MCP proxy: the real binary between a client and a server built with the official library,
+//! and between a raw client and server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
 
-#[path = "mcp/bytes.rs"]
-mod bytes;
 #[path = "mcp/http.rs"]
 mod http;
-#[path = "mcp/kit.rs"]
-mod kit;
-#[path = "mcp/tools.rs"]
-mod tools;
+#[path = "mcp/mcp_harness.rs"]
+mod mcp_harness;
+#[path = "mcp/passthrough.rs"]
+mod passthrough;
+#[path = "mcp/tool_calls.rs"]
+mod tool_calls;

@@ -1,22 +1,17 @@
-//! The model proxy from the outside: the real binary between a real client and a real server.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test stops at the first surprise"
-)]
+//! End-to-end tests of the model proxy: the real binary between a real client and a real server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
 
-#[path = "proxy/agents.rs"]
-mod agents;
+#[path = "proxy/agent_loops.rs"]
+mod agent_loops;
 #[path = "proxy/approvals.rs"]
 mod approvals;
-#[path = "proxy/bytes.rs"]
-mod bytes;
-#[path = "proxy/kit.rs"]
-mod kit;
-#[path = "proxy/responses.rs"]
-mod responses;
-#[path = "proxy/sessions.rs"]
-mod sessions;
-#[path = "proxy/troubles.rs"]
-mod troubles;
+#[path = "proxy/failures.rs"]
+mod failures;
+#[path = "proxy/passthrough.rs"]
+mod passthrough;
+#[path = "proxy/proxy_harness.rs"]
+mod proxy_harness;
+#[path = "proxy/proxy_sessions.rs"]
+mod proxy_sessions;
+#[path = "proxy/responses_api.rs"]
+mod responses_api;

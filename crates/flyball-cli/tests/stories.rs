@@ -1,11 +1,11 @@
-//! Five small programs in other languages that use the public interfaces alone (`examples/stories`): each runs against the
-//! real binary and prints its transcript, and its glue has at most ten lines.
+//! Five small programs in other languages that use only the public interfaces (`examples/stories`). Each runs against
+//! the real binary and prints its transcript, and its glue has at most ten lines.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test stops at the first surprise, and says what it skips"
+    reason = "tests may panic, and print what they skip"
 )]
 
 #[path = "stories/glue.rs"]
@@ -67,7 +67,7 @@ fn every_story_is_tested_and_documented() {
     }
 }
 
-/// Whether a program can be started at all.
+/// Whether a program can be started.
 fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success())
 }

@@ -1,17 +1,20 @@
-//! Every accepted setting has an effect: each flag of the command line, policy key, environment variable and workflow key is
-//! changed, and a decision, an effect or an output changes with it. What can be set is taken from the program itself; a
-//! setting without a proof fails, and so does a proof for a setting that does not exist.
+//! Every accepted setting has an effect: each command-line flag, policy key, environment variable and workflow key is
+//! changed, and a decision, an effect or an output must change with it. The settings are taken from the program itself;
+//! a setting without a proof fails, and so does a proof for an unknown setting.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "in a test that is how a failure is told"
+    reason = "tests may panic"
 )]
 
+#[path = "cli/command_harness.rs"]
+#[allow(dead_code, reason = "shared harness of the command-line tests; this suite uses part of it")]
+mod command_harness;
 #[path = "conformance/compare.rs"]
-#[allow(dead_code, reason = "the words of the conformance table; this suite needs a part of them")]
+#[allow(dead_code, reason = "notation of the conformance table; this suite uses part of it")]
 mod compare;
 #[path = "wired/difference.rs"]
 mod difference;
@@ -19,31 +22,28 @@ mod difference;
 mod environment;
 #[path = "wired/flags.rs"]
 mod flags;
-#[path = "wired/journal.rs"]
-mod journal;
-#[path = "cli/kit.rs"]
-#[allow(dead_code, reason = "the kit of the command-line tests; this suite needs a part of it")]
-mod kit;
 #[path = "wired/labels.rs"]
 mod labels;
-#[path = "wired/policy.rs"]
-mod policy;
+#[path = "wired/policy_keys.rs"]
+mod policy_keys;
 #[path = "signals/receivers.rs"]
-#[allow(dead_code, reason = "the tests of deliveries use the rest")]
+#[allow(dead_code, reason = "the delivery tests use the rest")]
 mod receivers;
-#[path = "wired/schema.rs"]
-mod schema;
-#[path = "serve/kit.rs"]
-#[allow(dead_code, reason = "the kit of the server tests; this suite needs a part of it")]
-mod server;
-#[path = "conformance/table.rs"]
-#[allow(dead_code, reason = "the steps of the conformance table; this suite needs a part of them")]
-mod table;
+#[path = "conformance/scenario_table.rs"]
+#[allow(dead_code, reason = "steps of the conformance table; this suite uses part of them")]
+mod scenario_table;
+#[path = "wired/schema_keys.rs"]
+mod schema_keys;
+#[path = "serve/server_harness.rs"]
+#[allow(dead_code, reason = "shared harness of the server tests; this suite uses part of it")]
+mod server_harness;
+#[path = "wired/storage_keys.rs"]
+mod storage_keys;
 #[path = "wired/workflow.rs"]
 mod workflow;
 
-/// What the receivers need of the tests of live events.
-mod ear {
-    /// Long enough that nothing but a hang reaches it.
-    pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// The part of the live-event tests that the receivers need.
+mod sse_client {
+    /// Long enough that only a hang reaches it.
+    pub(crate) const RECEIVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 }

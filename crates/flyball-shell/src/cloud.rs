@@ -1,9 +1,9 @@
-//! Command-line clients of services: only the subcommands that unambiguously read.
+//! Command-line clients of services: only subcommands that unambiguously read.
 
-use crate::options::{Allowed, is_among};
-use crate::word::Word;
+use crate::options::{AllowedOptions, contains_word};
+use crate::word::ShellWord;
 
-const KUBECTL: Allowed = Allowed {
+const KUBECTL: AllowedOptions = AllowedOptions {
     flags: "AwfpR",
     valued: "nolLc",
     long: "--namespace= --all-namespaces --output= --selector= --field-selector= --watch --sort-by= --show-labels \
@@ -12,7 +12,7 @@ const KUBECTL: Allowed = Allowed {
            --prefix --max-log-requests= --chunk-size= --raw= --recursive --api-group= --namespaced[= --verbs= --client",
     operands: usize::MAX,
 };
-const GH: Allowed = Allowed {
+const GH: AllowedOptions = AllowedOptions {
     flags: "cda",
     valued: "RLsSAlBHqtjbrue",
     long: "--repo= --limit= --state= --search= --author= --assignee= --label= --base= --head= --json= --jq= --template= \
@@ -20,16 +20,16 @@ const GH: Allowed = Allowed {
            --event= --archived --visibility= --language= --verbose --exit-status --required --yaml --ref= --all",
     operands: usize::MAX,
 };
-const HELM: Allowed = Allowed {
+const HELM: AllowedOptions = AllowedOptions {
     flags: "Aadqr",
     valued: "nolf",
     long: "--namespace= --all-namespaces --all --output=",
     operands: 3,
 };
-const COMPOSE: Allowed =
-    Allowed { flags: "", valued: "fp", long: "--file= --project-name= --profile=", operands: 0 };
+const COMPOSE: AllowedOptions =
+    AllowedOptions { flags: "", valued: "fp", long: "--file= --project-name= --profile=", operands: 0 };
 
-/// Groups of `gcloud` that have the verbs `list` and `describe`.
+/// `gcloud` groups with the verbs `list` and `describe`.
 const GCLOUD_GROUPS: [&str; 16] = [
     "projects",
     "services",
@@ -50,31 +50,31 @@ const GCLOUD_GROUPS: [&str; 16] = [
 ];
 
 /// Whether a call is known to be read-only; `None` for programs that are not listed here.
-pub(crate) fn is_read_only(name: &str, args: &[Word]) -> Option<bool> {
+pub(crate) fn is_read_only(name: &str, args: &[ShellWord]) -> Option<bool> {
     Some(match name {
-        "kubectl" | "oc" => kubectl(args),
-        "docker" | "podman" => docker(args),
-        "docker-compose" => compose(args),
-        "terraform" | "tofu" => terraform(args),
-        "helm" => helm(args),
-        "aws" => aws(args),
-        "gcloud" => gcloud(args),
-        "gh" => gh(args),
+        "kubectl" | "oc" => kubectl_is_read_only(args),
+        "docker" | "podman" => docker_is_read_only(args),
+        "docker-compose" => compose_is_read_only(args),
+        "terraform" | "tofu" => terraform_is_read_only(args),
+        "helm" => helm_is_read_only(args),
+        "aws" => aws_is_read_only(args),
+        "gcloud" => gcloud_is_read_only(args),
+        "gh" => gh_is_read_only(args),
         _ => return None,
     })
 }
 
 /// The operands, if all options are allowed.
-fn operands<'w>(allowed: &Allowed, args: &'w [Word]) -> Option<Vec<&'w str>> {
+fn operands<'w>(allowed: &AllowedOptions, args: &'w [ShellWord]) -> Option<Vec<&'w str>> {
     let matched = allowed.matches(args, false)?;
-    // The verb decides; it must be known.
+    // The verb decides, so it must be known.
     let verbs = matched.operands.iter().take(2).map(|word| word.known());
     let mut words = verbs.collect::<Option<Vec<_>>>()?;
     words.extend(matched.operands.iter().skip(2).map(|word| word.text.as_str()));
     Some(words)
 }
 
-fn kubectl(args: &[Word]) -> bool {
+fn kubectl_is_read_only(args: &[ShellWord]) -> bool {
     matches!(
         operands(&KUBECTL, args).as_deref(),
         Some(
@@ -88,11 +88,11 @@ fn kubectl(args: &[Word]) -> bool {
     )
 }
 
-/// The options of Docker's reading subcommands write nothing, but options of Docker itself choose another machine.
-fn docker(args: &[Word]) -> bool {
-    let words: Vec<&str> = args.iter().map_while(Word::known).collect();
+/// The options of Docker's read-only subcommands write nothing, but Docker's global options can select another machine.
+fn docker_is_read_only(args: &[ShellWord]) -> bool {
+    let words: Vec<&str> = args.iter().map_while(ShellWord::known).collect();
     match words.as_slice() {
-        ["compose", ..] => compose(args.get(1..).unwrap_or_default()),
+        ["compose", ..] => compose_is_read_only(args.get(1..).unwrap_or_default()),
         [
             "ps" | "images" | "logs" | "inspect" | "version" | "info" | "top" | "stats" | "port" | "diff"
             | "history",
@@ -112,21 +112,23 @@ fn docker(args: &[Word]) -> bool {
     }
 }
 
-fn compose(args: &[Word]) -> bool {
+fn compose_is_read_only(args: &[ShellWord]) -> bool {
     let Some(matched) = COMPOSE.matches(args, true) else { return false };
-    let verb = args.get(matched.leading).and_then(Word::known).unwrap_or_default();
-    is_among("ps logs ls images top port version", verb)
+    let verb = args.get(matched.leading).and_then(ShellWord::known).unwrap_or_default();
+    contains_word("ps logs ls images top port version", verb)
 }
 
-fn terraform(args: &[Word]) -> bool {
+fn terraform_is_read_only(args: &[ShellWord]) -> bool {
     let args = match args.split_first() {
         Some((first, rest)) if first.known().is_some_and(|text| text.starts_with("-chdir=")) => rest,
         _ => args,
     };
-    let words: Option<Vec<&str>> = args.iter().map(Word::known).collect();
+    let words: Option<Vec<&str>> = args.iter().map(ShellWord::known).collect();
     let Some(words) = words else { return false };
     let harmless = |word: &&str| {
-        !word.starts_with('-') || is_among("-json -raw -no-color -help", word) || word.starts_with("-state=")
+        !word.starts_with('-')
+            || contains_word("-json -raw -no-color -help", word)
+            || word.starts_with("-state=")
     };
     if !words.iter().all(harmless) {
         return false;
@@ -140,7 +142,7 @@ fn terraform(args: &[Word]) -> bool {
     )
 }
 
-fn helm(args: &[Word]) -> bool {
+fn helm_is_read_only(args: &[ShellWord]) -> bool {
     matches!(
         operands(&HELM, args).as_deref(),
         Some(["list" | "ls" | "status" | "history" | "version", ..])
@@ -148,8 +150,8 @@ fn helm(args: &[Word]) -> bool {
     )
 }
 
-fn aws(args: &[Word]) -> bool {
-    let words: Option<Vec<&str>> = args.iter().map(Word::known).collect();
+fn aws_is_read_only(args: &[ShellWord]) -> bool {
+    let words: Option<Vec<&str>> = args.iter().map(ShellWord::known).collect();
     let Some(words) = words else { return false };
     let risky = |word: &&str| ["--e", "--ca", "--cl", "--de"].iter().any(|start| word.starts_with(start));
     let plain = |word: &str| {
@@ -166,8 +168,8 @@ fn aws(args: &[Word]) -> bool {
     }
 }
 
-fn gcloud(args: &[Word]) -> bool {
-    let words: Option<Vec<&str>> = args.iter().map(Word::known).collect();
+fn gcloud_is_read_only(args: &[ShellWord]) -> bool {
+    let words: Option<Vec<&str>> = args.iter().map(ShellWord::known).collect();
     let Some(words) = words else { return false };
     let harmless = |word: &&str| {
         !word.starts_with('-')
@@ -180,28 +182,28 @@ fn gcloud(args: &[Word]) -> bool {
     }
     match words.as_slice() {
         ["auth", "list", ..] | ["config", "list" | "get-value", ..] | ["info" | "version"] => true,
-        [first, second, third, ..] if is_among("list describe", third) => {
+        [first, second, third, ..] if contains_word("list describe", third) => {
             GCLOUD_GROUPS.contains(&format!("{first} {second}").as_str())
         }
-        [first, second, ..] if is_among("list describe", second) => GCLOUD_GROUPS.contains(first),
+        [first, second, ..] if contains_word("list describe", second) => GCLOUD_GROUPS.contains(first),
         _ => false,
     }
 }
 
-fn gh(args: &[Word]) -> bool {
+fn gh_is_read_only(args: &[ShellWord]) -> bool {
     match operands(&GH, args).as_deref() {
         Some(["pr", "view" | "list" | "diff" | "status" | "checks", ..])
         | Some(["issue", "view" | "list" | "status", ..])
         | Some(["run" | "repo" | "release" | "workflow" | "label" | "gist", "view" | "list", ..])
         | Some(["search", _, ..])
         | Some(["auth", "status"])
-        | Some(["status"]) => !args.iter().any(is_web),
+        | Some(["status"]) => !args.iter().any(opens_browser),
         _ => false,
     }
 }
 
 /// `-w` and `--web` open a browser.
-fn is_web(word: &Word) -> bool {
+fn opens_browser(word: &ShellWord) -> bool {
     word.text == "--web"
         || (word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains('w'))
 }

@@ -1,20 +1,20 @@
-//! Programs with a language of their own: `sed`, `awk` and `test`.
+//! Programs with their own language: `sed`, `awk` and `test`.
 
-use crate::options::Allowed;
+use crate::options::AllowedOptions;
 use crate::syntax::is_arithmetic_test;
-use crate::word::Word;
+use crate::word::ShellWord;
 
-const SED: Allowed = Allowed {
+const SED: AllowedOptions = AllowedOptions {
     flags: "nErsuz",
     valued: "e",
     long: "--quiet --silent --regexp-extended --separate --null-data --sandbox --unbuffered --posix --debug",
     operands: usize::MAX,
 };
 
-/// Whether a call of `sed` only prints: addresses with `p`, `d`, `q`, `=` or a substitution that writes nothing.
-pub(crate) fn sed(args: &[Word]) -> bool {
+/// Whether a `sed` call only prints: addresses with `p`, `d`, `q`, `=` or a substitution that writes nothing.
+pub(crate) fn sed_is_read_only(args: &[ShellWord]) -> bool {
     let Some(matched) = SED.matches(args, false) else { return false };
-    let mut scripts: Vec<&Word> = Vec::new();
+    let mut scripts: Vec<&ShellWord> = Vec::new();
     let mut at = 0;
     while let Some(word) = args.get(at) {
         at += 1;
@@ -22,7 +22,7 @@ pub(crate) fn sed(args: &[Word]) -> bool {
         if text == "--" {
             break;
         }
-        // `matches` has made sure that every option is a known one.
+        // `matches` has verified that every option is known.
         if text.starts_with('-') && !text.starts_with("--") && text.ends_with('e') {
             scripts.extend(args.get(at));
             at += 1;
@@ -33,17 +33,17 @@ pub(crate) fn sed(args: &[Word]) -> bool {
     if scripts.is_empty() {
         scripts.extend(matched.operands.first().copied());
     }
-    !scripts.is_empty() && scripts.iter().all(|script| script.known().is_some_and(sed_prints))
+    !scripts.is_empty() && scripts.iter().all(|script| script.known().is_some_and(sed_script_prints_only))
 }
 
-fn sed_prints(script: &str) -> bool {
+fn sed_script_prints_only(script: &str) -> bool {
     let mut rest = script;
     loop {
         rest = rest.trim_start_matches([' ', ';', '\n', '\t']);
         if rest.is_empty() {
             return true;
         }
-        let Some(after) = sed_command(rest) else { return false };
+        let Some(after) = skip_sed_command(rest) else { return false };
         let after = after.trim_start_matches([' ', '\t']);
         if !(after.is_empty() || after.starts_with([';', '\n', '}'])) {
             return false;
@@ -52,11 +52,11 @@ fn sed_prints(script: &str) -> bool {
     }
 }
 
-/// Parses one command with its addresses, and gives what follows it; `None` for what is not known to print only.
-fn sed_command(text: &str) -> Option<&str> {
-    let mut rest = sed_address(text)?.trim_start();
+/// Skips one command with its addresses and returns the rest; `None` if the command is not known to only print.
+fn skip_sed_command(text: &str) -> Option<&str> {
+    let mut rest = skip_sed_address(text)?.trim_start();
     if let Some(after) = rest.strip_prefix(',') {
-        rest = sed_address(after.trim_start_matches([' ', '+', '~']))?.trim_start();
+        rest = skip_sed_address(after.trim_start_matches([' ', '+', '~']))?.trim_start();
     }
     rest = rest.trim_start_matches([' ', '!']);
     let mut chars = rest.chars();
@@ -65,8 +65,8 @@ fn sed_command(text: &str) -> Option<&str> {
         'q' | 'Q' => Some(chars.as_str().trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')),
         's' | 'y' => {
             let mark = chars.next().filter(char::is_ascii_punctuation).filter(|mark| *mark != '\\')?;
-            let after = sed_section(chars.as_str(), mark)?;
-            let after = sed_section(after, mark)?;
+            let after = skip_sed_section(chars.as_str(), mark)?;
+            let after = skip_sed_section(after, mark)?;
             Some(after.trim_start_matches(|c: char| "gpiI".contains(c) || c.is_ascii_digit()))
         }
         _ => None,
@@ -74,16 +74,16 @@ fn sed_command(text: &str) -> Option<&str> {
 }
 
 /// Skips an address: a number, `$`, `first~step` or a pattern.
-fn sed_address(text: &str) -> Option<&str> {
+fn skip_sed_address(text: &str) -> Option<&str> {
     match text.strip_prefix('/') {
-        Some(pattern) => Some(sed_section(pattern, '/')?.trim_start_matches(['I', 'M'])),
+        Some(pattern) => Some(skip_sed_section(pattern, '/')?.trim_start_matches(['I', 'M'])),
         None => Some(text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '$' || c == '~')),
     }
 }
 
-/// Skips to the mark that ends a section. Where implementations disagree (the mark escaped or in brackets), it is
-/// refused.
-fn sed_section(text: &str, mark: char) -> Option<&str> {
+/// Skips to the delimiter that ends a section. Returns `None` for cases in which implementations disagree (an escaped
+/// delimiter, or one in brackets).
+fn skip_sed_section(text: &str, mark: char) -> Option<&str> {
     let mut chars = text.char_indices().peekable();
     let mut in_bracket = false;
     while let Some((at, c)) = chars.next() {
@@ -101,7 +101,7 @@ fn sed_section(text: &str, mark: char) -> Option<&str> {
             }
             '[' if !in_bracket => {
                 in_bracket = true;
-                // A closing bracket at the very beginning stands for itself.
+                // A closing bracket at the beginning of a set is literal.
                 chars.next_if(|(_, next)| *next == '^');
                 chars.next_if(|(_, next)| *next == ']');
             }
@@ -112,15 +112,15 @@ fn sed_section(text: &str, mark: char) -> Option<&str> {
     None
 }
 
-const AWK: Allowed =
-    Allowed { flags: "", valued: "Fv", long: "--field-separator= --assign=", operands: usize::MAX };
+const AWK: AllowedOptions =
+    AllowedOptions { flags: "", valued: "Fv", long: "--field-separator= --assign=", operands: usize::MAX };
 
-/// Whether a call of `awk` only prints. Output redirections, pipes, `system` and `getline` are refused.
-pub(crate) fn awk(args: &[Word]) -> bool {
-    // Options end at the program: what follows are files and assignments, which awk only reads.
+/// Whether an `awk` call only prints. Output redirections, pipes, `system` and `getline` are rejected.
+pub(crate) fn awk_is_read_only(args: &[ShellWord]) -> bool {
+    // Options end at the program; files and assignments follow, which awk only reads.
     let Some(matched) = AWK.matches(args, true) else { return false };
-    let Some(program) = args.get(matched.leading).and_then(Word::known) else { return false };
-    // Some implementations take options behind the program too.
+    let Some(program) = args.get(matched.leading).and_then(ShellWord::known) else { return false };
+    // Some implementations accept options after the program too.
     let behind = args.get(matched.leading + 1..).unwrap_or_default();
     if behind.iter().any(|word| word.literal && word.may_be_option()) {
         return false;
@@ -134,8 +134,8 @@ pub(crate) fn awk(args: &[Word]) -> bool {
     !(prints_to_file || pipes || runs)
 }
 
-/// Whether a call of `test` evaluates nothing: `-v` and comparisons of numbers may run commands in some shells.
-pub(crate) fn test(name: &str, args: &[Word]) -> bool {
+/// Whether a `test` call evaluates nothing: `-v` and numeric comparisons can run commands in some shells.
+pub(crate) fn test_is_read_only(name: &str, args: &[ShellWord]) -> bool {
     let args = match args.split_last() {
         Some((last, rest)) if name == "[" => {
             if last.known() != Some("]") {
@@ -149,8 +149,8 @@ pub(crate) fn test(name: &str, args: &[Word]) -> bool {
         Some((first, rest)) if first.known() == Some("!") => rest,
         _ => args,
     };
-    // What splits into several words may bring an operator of its own.
-    let evaluates = |word: &Word| word.splits || matches!(word.known(), Some("-v" | "-R"));
+    // A word that splits may expand to an operator.
+    let evaluates = |word: &ShellWord| word.splits || matches!(word.known(), Some("-v" | "-R"));
     if args.iter().any(evaluates) {
         return false;
     }

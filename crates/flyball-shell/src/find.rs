@@ -1,39 +1,39 @@
-//! What `find` and `fd` do with the files that they find.
+//! Effects of `find` and `fd` on the files they find.
 
-use crate::word::Word;
+use crate::word::ShellWord;
 
 /// Predicates of `find` that write, delete or start a program. They are matched exactly, as `find` does.
 const WRITERS: [&str; 4] = ["-fprint", "-fprint0", "-fprintf", "-fls"];
 const LAUNCHERS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
 
-/// What a call of `find` does beside looking.
+/// The effects of a `find` call.
 #[derive(Debug, Default)]
 pub struct FindUse {
-    /// It deletes what it finds.
+    /// Whether it deletes files.
     pub deletes: bool,
-    /// It writes its findings to a file.
+    /// Whether it writes its results to a file.
     pub writes: bool,
-    /// Programs that it starts, with their arguments.
-    pub launches: Vec<Vec<Word>>,
-    /// An argument could be any predicate.
+    /// The programs it starts, with their arguments.
+    pub launches: Vec<Vec<ShellWord>>,
+    /// Whether an argument could be any predicate.
     pub unclear: bool,
 }
 
-/// The program that `fd` starts for what it finds, with its arguments.
+/// The program that `fd` starts for its results, with its arguments.
 #[must_use]
-pub fn fd_launch(name: &str, args: &[Word]) -> Option<Vec<Word>> {
+pub fn fd_launch(name: &str, args: &[ShellWord]) -> Option<Vec<ShellWord>> {
     if !matches!(name, "fd" | "fdfind") {
         return None;
     }
     let at =
         args.iter().position(|word| matches!(word.known(), Some("-x" | "-X" | "--exec" | "--exec-batch")))?;
     let command = args.get(at + 1..).unwrap_or_default();
-    Some(command.iter().map(|word| word.with_placeholder("{}")).chain([Word::unknown()]).collect())
+    Some(command.iter().map(|word| word.with_placeholder("{}")).chain([ShellWord::unknown()]).collect())
 }
 
-/// What a call of `find` does beside looking.
+/// The effects of a `find` call.
 #[must_use]
-pub fn find_use(args: &[Word]) -> FindUse {
+pub fn find_use(args: &[ShellWord]) -> FindUse {
     let mut found = FindUse::default();
     let mut rest = args;
     while let Some((word, after)) = rest.split_first() {

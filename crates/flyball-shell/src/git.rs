@@ -1,17 +1,18 @@
-//! Which calls of git only read.
+//! Which git calls are read-only.
 
-use crate::options::{Allowed, is_among};
-use crate::word::Word;
+use crate::options::{AllowedOptions, contains_word};
+use crate::word::ShellWord;
 
-/// Subcommands that only read, apart from the options in [`WRITING`].
-const READING: &str = "\
+/// Read-only subcommands, except with [`WRITING_OPTIONS`].
+const READ_ONLY_SUBCOMMANDS: &str = "\
     status log show diff blame annotate shortlog describe rev-parse rev-list ls-files ls-tree cat-file name-rev \
     merge-base for-each-ref show-ref whatchanged count-objects check-ignore check-attr diff-tree diff-index diff-files \
     cherry range-diff grep version";
-/// Options that write a file or run a program of the caller's choice. Git accepts any unambiguous beginning of a long
-/// option, so each beginning counts.
-const WRITING: [&str; 5] = ["--output", "--ext-diff", "--open-files-in-pager", "--upload-pack", "--exec"];
-/// Settings that may be given with `-c`: they change only how git prints.
+/// Options that write a file or run a program chosen by the caller. Git accepts any unambiguous prefix of a long
+/// option, so every prefix counts.
+const WRITING_OPTIONS: [&str; 5] =
+    ["--output", "--ext-diff", "--open-files-in-pager", "--upload-pack", "--exec"];
+/// Settings that may be given with `-c`, because they change only how git prints.
 const HARMLESS_SETTINGS: [&str; 8] = [
     "color.ui=never",
     "color.ui=false",
@@ -24,9 +25,9 @@ const HARMLESS_SETTINGS: [&str; 8] = [
 ];
 
 /// Whether a call of git is known to be read-only.
-pub(crate) fn is_read_only(args: &[Word]) -> bool {
+pub(crate) fn is_read_only(args: &[ShellWord]) -> bool {
     let Some(at) = subcommand_index(args) else { return false };
-    let Some((command, rest)) = args.get(at..).and_then(<[Word]>::split_first) else {
+    let Some((command, rest)) = args.get(at..).and_then(<[ShellWord]>::split_first) else {
         // Without a subcommand git prints its usage.
         return true;
     };
@@ -38,11 +39,11 @@ pub(crate) fn is_read_only(args: &[Word]) -> bool {
     if command == "grep" && options.iter().any(|option| !option.starts_with("--") && option.contains('O')) {
         return false;
     }
-    is_among(READING, command) || with_operands(command, rest)
+    contains_word(READ_ONLY_SUBCOMMANDS, command) || operands_are_read_only(command, rest)
 }
 
-/// Where the subcommand stands, behind the options of git itself; `None` if one of them is not known to be harmless.
-fn subcommand_index(args: &[Word]) -> Option<usize> {
+/// The index of the subcommand after git's global options; `None` if one of them is not known to be harmless.
+fn subcommand_index(args: &[ShellWord]) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = args.get(at).filter(|word| word.may_be_option()) {
         match word.known()? {
@@ -63,25 +64,25 @@ fn subcommand_index(args: &[Word]) -> Option<usize> {
 }
 
 /// The options before `--`; `None` if a word could be any option.
-fn options(args: &[Word]) -> Option<Vec<&str>> {
+fn options(args: &[ShellWord]) -> Option<Vec<&str>> {
     let before_paths = args.iter().take_while(|word| word.known() != Some("--"));
-    before_paths.filter(|word| word.may_be_option()).map(Word::known).collect()
+    before_paths.filter(|word| word.may_be_option()).map(ShellWord::known).collect()
 }
 
 fn is_writing(option: &str) -> bool {
     let name = option.split_once('=').map_or(option, |(name, _)| name);
-    name.len() > 2 && WRITING.iter().any(|writing| writing.starts_with(name))
+    name.len() > 2 && WRITING_OPTIONS.iter().any(|writing| writing.starts_with(name))
 }
 
 /// Subcommands that read or write, depending on their operands.
-fn with_operands(command: &str, args: &[Word]) -> bool {
-    let first = args.first().and_then(Word::known).unwrap_or_default();
-    let allowed = |flags, long, operands| Allowed { flags, valued: "", long, operands };
+fn operands_are_read_only(command: &str, args: &[ShellWord]) -> bool {
+    let first = args.first().and_then(ShellWord::known).unwrap_or_default();
+    let allowed = |flags, long, operands| AllowedOptions { flags, valued: "", long, operands };
     const LISTING: &str = "--all --remotes --list --show-current --no-color --color[= --column[= --no-column --sort= \
                            --format= --contains= --no-contains= --merged= --no-merged= --points-at= --verbose \
                            --ignore-case";
     match command {
-        // A name alone would create the branch or the tag.
+        // A name alone creates the branch or tag.
         "branch" | "tag" => {
             let flags = if command == "branch" { "arvi" } else { "lni" };
             let allowed = allowed(flags, LISTING, usize::MAX);
@@ -106,14 +107,14 @@ fn with_operands(command: &str, args: &[Word]) -> bool {
         }
         "reflog" => args.is_empty() || first == "show" || first == "exists" || first.starts_with('-'),
         "notes" => matches!(first, "list" | "show"),
-        "config" => config(args),
+        "config" => config_is_read_only(args),
         // With a second operand it writes the reference.
         "symbolic-ref" => allowed("q", "--quiet --short --recurse --no-recurse", 1).permits(args),
         "ls-remote" => {
             let allowed =
                 allowed("htq", "--heads --branches --tags --refs --quiet --exit-code --symref --get-url", 8);
-            let is_name = |word: &&Word| {
-                // A URL may name a program (`ext::`), so the remote must be one that is configured.
+            let is_name = |word: &&ShellWord| {
+                // A URL may name a program (`ext::`), so the remote must be a configured one.
                 word.known().is_some_and(|text| {
                     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./*".contains(&byte))
                 })
@@ -128,10 +129,10 @@ fn with_operands(command: &str, args: &[Word]) -> bool {
     }
 }
 
-fn config(args: &[Word]) -> bool {
+fn config_is_read_only(args: &[ShellWord]) -> bool {
     const LONG: &str = "--get --get-all --get-regexp --list --global --local --system --worktree --show-origin \
                         --show-scope --name-only --null --bool --int --type= --includes --no-includes --default=";
-    let allowed = Allowed { flags: "lz", valued: "", long: LONG, operands: 3 };
+    let allowed = AllowedOptions { flags: "lz", valued: "", long: LONG, operands: 3 };
     let Some(matched) = allowed.matches(args, false) else { return false };
     let first = matched.operands.first().and_then(|word| word.known()).unwrap_or_default();
     if matched.has(&["--get", "--get-all", "--get-regexp"]) {

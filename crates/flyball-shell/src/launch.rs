@@ -1,79 +1,81 @@
 //! Programs that start other programs: `env`, `timeout`, `xargs`, `sh -c` and the like.
 
-use crate::options::Allowed;
+use crate::options::AllowedOptions;
 use crate::syntax::{Assignment, after_equals, is_identifier};
-use crate::word::Word;
+use crate::word::ShellWord;
 
-/// What a program starts.
+/// A program or script that another program starts.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Launch {
     /// Another program with its arguments.
-    Words(Vec<Word>),
+    Words(Vec<ShellWord>),
     /// Another program, with variables set for it.
     WithVariables {
         /// The variables.
         assignments: Vec<Assignment>,
         /// The program with its arguments; empty if it only prints the variables.
-        words: Vec<Word>,
+        words: Vec<ShellWord>,
     },
-    /// A script that a shell interprets.
+    /// A script for a shell.
     Script(String),
-    /// A script file that a shell interprets.
+    /// A script file for a shell.
     File,
-    /// Whatever a shell reads from its standard input.
+    /// A script that a shell reads from its standard input.
     StandardInput,
-    /// Nothing; the program only prints something.
+    /// Nothing; the program only prints.
     Nothing,
-    /// Something that the command line does not show.
+    /// Something that is not visible in the command line.
     Opaque(&'static str),
 }
 
-/// Variables that programs take into account only when they print.
+/// Variables that affect only how programs print.
 const HARMLESS_VARIABLES: &str =
     "LANG LANGUAGE TZ NO_COLOR CLICOLOR CLICOLOR_FORCE FORCE_COLOR COLUMNS LINES";
 
 const SHELLS: &str = "sh bash dash zsh ksh ash";
-const UNSEEN: &str = "su ssh chroot nsenter unshare parallel expect at batch crontab script systemd-run flock strace \
+const OPAQUE_LAUNCHERS: &str = "su ssh chroot nsenter unshare parallel expect at batch crontab script systemd-run flock strace \
                       ltrace gdb fish pwsh powershell cmd chrt runuser pkexec";
 
-/// What a program starts; `None` if it is not known to start any other program.
+/// Determines the program or script that a program starts; `None` if it is not known to start another program.
 #[must_use]
-pub fn launch(name: &str, args: &[Word]) -> Option<Launch> {
-    let is_among = |list: &str| crate::options::is_among(list, name);
+pub fn launch(name: &str, args: &[ShellWord]) -> Option<Launch> {
+    let is_among = |list: &str| crate::options::contains_word(list, name);
     if is_among(SHELLS) {
-        return Some(shell(args));
+        return Some(shell_launch(args));
     }
     if name == "crontab" && matches!(args, [only] if only.known() == Some("-l")) {
         return None;
     }
-    if is_among(UNSEEN) {
-        return Some(Launch::Opaque("runs commands that cannot be seen from here"));
+    if is_among(OPAQUE_LAUNCHERS) {
+        return Some(Launch::Opaque("runs commands that are not visible here"));
     }
     let allowed = leading_options(name)?;
     if name == "command" && args.first().is_some_and(|word| matches!(word.known(), Some("-v" | "-V"))) {
         return Some(Launch::Nothing);
     }
     let Some(matched) = allowed.matches(args, true) else {
-        return Some(Launch::Opaque("has options that are not known"));
+        return Some(Launch::Opaque("has unknown options"));
     };
     let rest = args.get(matched.leading..).unwrap_or_default();
     Some(match name {
-        "timeout" => words(rest.get(1..).unwrap_or_default()),
-        "env" => after_assignments(rest),
-        "xargs" => from_input(args.get(..matched.leading).unwrap_or_default(), rest),
-        "watch" => joined(rest).map_or(Launch::Opaque("runs a text that is not known"), Launch::Script),
-        _ => words(rest),
+        "timeout" => launch_words(rest.get(1..).unwrap_or_default()),
+        "env" => env_launch(rest),
+        "xargs" => xargs_launch(args.get(..matched.leading).unwrap_or_default(), rest),
+        "watch" => {
+            join_known_words(rest).map_or(Launch::Opaque("runs text that is not known"), Launch::Script)
+        }
+        _ => launch_words(rest),
     })
 }
 
-/// The options that a launcher may have before the program that it starts.
-fn leading_options(name: &str) -> Option<Allowed> {
+/// The options that a launcher accepts before the program it starts.
+fn leading_options(name: &str) -> Option<AllowedOptions> {
     let (flags, valued, long) = match name {
         "command" => ("p", "", ""),
         "builtin" | "busybox" | "nohup" => ("", "", ""),
         "exec" => ("cl", "a", ""),
         "setsid" => ("cfw", "", "--fork --wait --ctty"),
-        // The options that write a report to a file are left out.
+        // Options that write a report to a file are excluded.
         "time" => ("pvlq", "f", "--portability --verbose --format="),
         "caffeinate" => ("dimsu", "tw", ""),
         "nice" => ("0123456789", "n", "--adjustment="),
@@ -95,15 +97,15 @@ fn leading_options(name: &str) -> Option<Allowed> {
         ),
         _ => return None,
     };
-    Some(Allowed { flags, valued, long, operands: usize::MAX })
+    Some(AllowedOptions { flags, valued, long, operands: usize::MAX })
 }
 
-fn words(words: &[Word]) -> Launch {
+fn launch_words(words: &[ShellWord]) -> Launch {
     if words.is_empty() { Launch::Nothing } else { Launch::Words(words.to_vec()) }
 }
 
-/// `env`: variables may be set in front of the program. `-` alone clears the environment.
-fn after_assignments(args: &[Word]) -> Launch {
+/// `env`: variables may precede the program. A single `-` clears the environment.
+fn env_launch(args: &[ShellWord]) -> Launch {
     let args = match args.split_first() {
         Some((first, rest)) if first.known() == Some("-") => rest,
         _ => args,
@@ -120,8 +122,8 @@ fn after_assignments(args: &[Word]) -> Launch {
     Launch::WithVariables { assignments, words: rest.to_vec() }
 }
 
-/// `xargs`: what it reads becomes arguments, or replaces a mark in them.
-fn from_input(options: &[Word], command: &[Word]) -> Launch {
+/// `xargs`: its input becomes arguments, or replaces a placeholder in them.
+fn xargs_launch(options: &[ShellWord], command: &[ShellWord]) -> Launch {
     if command.is_empty() {
         return Launch::Nothing;
     }
@@ -138,16 +140,16 @@ fn from_input(options: &[Word], command: &[Word]) -> Launch {
         !text.starts_with("--") && text.starts_with('-') && !text.starts_with("-I") && text.contains('I')
     });
     if bundled {
-        return Launch::Opaque("has options that are not known");
+        return Launch::Opaque("has unknown options");
     }
     Launch::Words(match replaced {
         Some(mark) => command.iter().map(|word| word.with_placeholder(mark)).collect(),
-        None => command.iter().cloned().chain([Word::unknown()]).collect(),
+        None => command.iter().cloned().chain([ShellWord::unknown()]).collect(),
     })
 }
 
 /// A shell: the script after `-c`, a script file, or its standard input.
-fn shell(args: &[Word]) -> Launch {
+fn shell_launch(args: &[ShellWord]) -> Launch {
     let (mut script, mut standard_input) = (false, false);
     let mut rest = args;
     while let Some((first, after)) = rest.split_first() {
@@ -160,9 +162,9 @@ fn shell(args: &[Word]) -> Launch {
             "--" | "-" => break,
             "--norc" | "--noprofile" | "--posix" | "--login" => {}
             "-o" | "+o" => rest = after.get(1..).unwrap_or_default(),
-            // It changes the grammar.
-            "-O" | "+O" => return Launch::Opaque("sets options of the shell"),
-            _ if text.starts_with("--") => return Launch::Opaque("runs a file of its own choice"),
+            // These options change the grammar.
+            "-O" | "+O" => return Launch::Opaque("sets shell options"),
+            _ if text.starts_with("--") => return Launch::Opaque("may run another file"),
             _ if text.starts_with(['-', '+']) => {
                 script |= text.contains('c');
                 standard_input |= text.contains('s');
@@ -187,12 +189,12 @@ fn shell(args: &[Word]) -> Launch {
 }
 
 /// The words as a shell would see them, if all are known.
-fn joined(words: &[Word]) -> Option<String> {
-    let known = words.iter().map(Word::known).collect::<Option<Vec<_>>>()?;
+fn join_known_words(words: &[ShellWord]) -> Option<String> {
+    let known = words.iter().map(ShellWord::known).collect::<Option<Vec<_>>>()?;
     Some(known.join(" "))
 }
 
-/// Whether a variable changes only how programs print, with a value that names no program or file.
+/// Whether a variable affects only how programs print and its value names no program or file.
 pub(crate) fn is_harmless_assignment(name: &str, value: &str) -> bool {
     let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:@+-".contains(&byte));
     match name {
@@ -205,6 +207,6 @@ pub(crate) fn is_harmless_assignment(name: &str, value: &str) -> bool {
                     .split('/')
                     .all(|part| part.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_'))
         }
-        _ => plain && (name.starts_with("LC_") || crate::options::is_among(HARMLESS_VARIABLES, name)),
+        _ => plain && (name.starts_with("LC_") || crate::options::contains_word(HARMLESS_VARIABLES, name)),
     }
 }

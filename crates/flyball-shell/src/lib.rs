@@ -1,12 +1,12 @@
-//! Shell commands: parsed with a bash grammar, and checked against a list of what is known to be read-only.
+//! Shell commands: parsed with a bash grammar and checked against an allowlist of read-only programs.
 //!
-//! [`check_read_only`] answers one question: is this command known to change nothing? It is an allow-list. Whatever the
-//! grammar rejects, whatever depends on values that exist only at run time, and every program or option that is not
-//! listed counts as an effect. The hook uses the answer when Flyball itself fails (`on_error: reads`), the runner uses
-//! the same parser and tables to rate the risk of a tool call.
+//! [`check_read_only`] answers one question: is this command known to change nothing? Commands that the grammar
+//! rejects, that depend on values known only at run time, or that use a program or option not on the list count as
+//! having an effect. The hook uses the answer when Flyball itself fails (`on_error: reads`); the runner uses the same
+//! parser and tables to rate the risk of a tool call.
 //!
-//! The configuration of the machine is trusted: aliases and functions of the user's shell, `git config`, `PATH`. What
-//! the command itself changes of it (assignments, `export`, `alias`, functions, `git -c`) is an effect.
+//! The machine's configuration is trusted: aliases and functions of the user's shell, `git config`, `PATH`. Changes
+//! that the command itself makes to it (assignments, `export`, `alias`, functions, `git -c`) count as effects.
 
 mod cloud;
 mod filters;
@@ -24,5 +24,5 @@ pub use find::{FindUse, fd_launch, find_use};
 pub use launch::{Launch, launch};
 pub use programs::{is_system_program, program_is_read_only};
 pub use read_only::{NotReadOnly, check_argv_read_only, check_read_only};
-pub use syntax::{Assignment, Redirect, RedirectKind, Script, SimpleCommand, parse};
-pub use word::Word;
+pub use syntax::{Assignment, Redirect, RedirectKind, ShellScript, SimpleCommand, parse};
+pub use word::ShellWord;

@@ -1,46 +1,47 @@
-//! Options of a program, matched against an allow-list.
+//! Matches a program's options against an allowlist.
 
-use crate::word::Word;
+use crate::word::ShellWord;
 
-/// What a program may be given. Long options are matched exactly: many programs accept any unambiguous beginning of a
-/// long option, so a deny-list would miss `--outp=FILE`.
+/// The options and operands that a program may be given. Long options are matched exactly: many programs accept any
+/// unambiguous prefix of a long option, so a denylist would miss `--outp=FILE`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Allowed {
+pub(crate) struct AllowedOptions {
     /// Short options without a value.
     pub(crate) flags: &'static str,
     /// Short options with a value, attached or in the next word.
     pub(crate) valued: &'static str,
-    /// Long options, or short ones that are matched as a whole, separated by spaces; with `=` if they take a value, attached or in the next word; with `[=` if the
-    /// value can only be attached.
+    /// Space-separated long options, or short ones matched as a whole. `=` marks a value, attached or in the next word;
+    /// `[=` marks a value that can only be attached.
     pub(crate) long: &'static str,
-    /// The most operands.
+    /// Maximum number of operands.
     pub(crate) operands: usize,
 }
 
 /// The result of matching arguments.
 #[derive(Debug, Default)]
-pub(crate) struct Matched<'w> {
-    /// Everything that is not an option or the value of one.
-    pub(crate) operands: Vec<&'w Word>,
-    /// The options that were given, short ones as `-x`.
+pub(crate) struct MatchedArgs<'w> {
+    /// All words that are neither options nor option values.
+    pub(crate) operands: Vec<&'w ShellWord>,
+    /// The options given, short ones as `-x`.
     pub(crate) given: Vec<String>,
-    /// How many words were consumed before the first operand.
+    /// Number of words before the first operand.
     pub(crate) leading: usize,
 }
 
-impl Allowed {
+impl AllowedOptions {
     /// No options at all.
-    pub(crate) const NOTHING: Allowed = Allowed { flags: "", valued: "", long: "", operands: 0 };
+    pub(crate) const NOTHING: AllowedOptions =
+        AllowedOptions { flags: "", valued: "", long: "", operands: 0 };
 
     /// Whether all arguments are allowed.
-    pub(crate) fn permits(&self, args: &[Word]) -> bool {
+    pub(crate) fn permits(&self, args: &[ShellWord]) -> bool {
         self.matches(args, false).is_some_and(|matched| matched.operands.len() <= self.operands)
     }
 
     /// The operands and options, or `None` if an option is not on the list or a word could be any option. With
-    /// `leading_only` matching ends at the first operand.
-    pub(crate) fn matches<'w>(&self, args: &'w [Word], leading_only: bool) -> Option<Matched<'w>> {
-        let mut matched = Matched::default();
+    /// `leading_only`, matching stops at the first operand.
+    pub(crate) fn matches<'w>(&self, args: &'w [ShellWord], leading_only: bool) -> Option<MatchedArgs<'w>> {
+        let mut matched = MatchedArgs::default();
         let mut at = 0;
         while let Some(word) = args.get(at) {
             if !word.may_be_option() {
@@ -60,7 +61,7 @@ impl Allowed {
                 break;
             }
             let needs_value = match text.strip_prefix("--") {
-                _ if is_among(self.long, text) && !text.ends_with('=') => {
+                _ if contains_word(self.long, text) && !text.ends_with('=') => {
                     matched.given.push(text.to_owned());
                     false
                 }
@@ -73,7 +74,7 @@ impl Allowed {
             };
             if needs_value {
                 let value = args.get(at)?;
-                // A word that looks like an option may be one, where the value is optional.
+                // If the value is optional, a word that looks like an option may be one.
                 if value.may_be_option() && !is_negative_number(value) {
                     return None;
                 }
@@ -112,18 +113,18 @@ impl Allowed {
     }
 }
 
-impl Matched<'_> {
+impl MatchedArgs<'_> {
     pub(crate) fn has(&self, options: &[&str]) -> bool {
         self.given.iter().any(|given| options.contains(&given.as_str()))
     }
 }
 
-fn is_negative_number(word: &Word) -> bool {
+fn is_negative_number(word: &ShellWord) -> bool {
     word.literal
         && word.text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whether a word stands in a list of words.
-pub(crate) fn is_among(list: &str, word: &str) -> bool {
+/// Whether a space-separated list contains a word.
+pub(crate) fn contains_word(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|listed| listed == word)
 }

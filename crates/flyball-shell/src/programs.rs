@@ -1,16 +1,16 @@
-//! Programs that are known to be read-only, and the options that keep them so.
+//! Read-only programs, and the options with which they remain read-only.
 
-use crate::filters::{awk, sed, test};
-use crate::options::{Allowed, is_among};
-use crate::word::Word;
+use crate::filters::{awk_is_read_only, sed_is_read_only, test_is_read_only};
+use crate::options::{AllowedOptions, contains_word};
+use crate::word::ShellWord;
 use crate::{cloud, git, system};
 
-/// Where the system's own programs are; a program elsewhere may be anything that has the same name.
+/// The folders of system programs; a program elsewhere may be anything with the same name.
 const SYSTEM_FOLDERS: [&str; 6] =
     ["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"];
 
-/// Programs without any option or operand that writes a file, starts a program or talks to another machine.
-const ALWAYS: &str = "\
+/// Programs without any option or operand that writes a file, starts a program or contacts another machine.
+const ALWAYS_READ_ONLY: &str = "\
     ls dir vdir cat tac head tail wc nl cut tr fold fmt paste join comm cmp diff diff3 grep egrep fgrep pwd echo true false \
     : basename dirname realpath readlink stat du df whoami id groups users who w uname printenv which type whereis \
     md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum od hexdump strings jq seq sleep \
@@ -19,10 +19,10 @@ const ALWAYS: &str = "\
     cd pushd popd dirs exit return break continue shift clear [[";
 
 /// Programs that are read-only with these options.
-const LIMITED: [(&str, Allowed); 26] = [
+const READ_ONLY_WITH_OPTIONS: [(&str, AllowedOptions); 26] = [
     (
         "sort",
-        Allowed {
+        AllowedOptions {
             flags: "bdfghiMnRrVcCmsuz",
             valued: "ktS",
             long: "--unique --reverse --numeric-sort --human-numeric-sort --version-sort --general-numeric-sort \
@@ -31,22 +31,25 @@ const LIMITED: [(&str, Allowed); 26] = [
             operands: usize::MAX,
         },
     ),
-    // A second operand is the file that it writes.
+    // A second operand is the output file.
     (
         "uniq",
-        Allowed {
+        AllowedOptions {
             flags: "cduizD",
             valued: "fsw",
             long: "--count --repeated --unique --ignore-case --skip-fields= --skip-chars= --all-repeated[=",
             operands: 1,
         },
     ),
-    ("xxd", Allowed { flags: "", valued: "cgl", long: "-b -e -i -p -ps -u -C", operands: 1 }),
-    ("base64", Allowed { flags: "dDi", valued: "w", long: "--decode --wrap= --ignore-garbage", operands: 1 }),
-    ("base32", Allowed { flags: "di", valued: "w", long: "--decode --wrap=", operands: 1 }),
+    ("xxd", AllowedOptions { flags: "", valued: "cgl", long: "-b -e -i -p -ps -u -C", operands: 1 }),
+    (
+        "base64",
+        AllowedOptions { flags: "dDi", valued: "w", long: "--decode --wrap= --ignore-garbage", operands: 1 },
+    ),
+    ("base32", AllowedOptions { flags: "di", valued: "w", long: "--decode --wrap=", operands: 1 }),
     (
         "file",
-        Allowed {
+        AllowedOptions {
             flags: "bhikLnNprsSvE0",
             valued: "feFP",
             long: "--brief --mime --mime-type --mime-encoding --dereference --no-pad --version",
@@ -55,7 +58,7 @@ const LIMITED: [(&str, Allowed); 26] = [
     ),
     (
         "tree",
-        Allowed {
+        AllowedOptions {
             flags: "adfilxpsughDFqNQrtcUvACnJXS",
             valued: "LPI",
             long: "--dirsfirst --noreport --gitignore --prune --charset= --filelimit= --du --si --sort[= --filesfirst \
@@ -65,7 +68,7 @@ const LIMITED: [(&str, Allowed); 26] = [
     ),
     (
         "rg",
-        Allowed {
+        AllowedOptions {
             flags: "acFhHiIlLnNoPqsSuUvVwx0pz.",
             valued: "ABCEefgjmMrtTd",
             long: "--after-context= --before-context= --context= --count --count-matches --case-sensitive --column \
@@ -83,7 +86,7 @@ const LIMITED: [(&str, Allowed); 26] = [
     ),
     (
         "fd",
-        Allowed {
+        AllowedOptions {
             flags: "HIuaLpsgFi0q1",
             valued: "dteEScj",
             long: "--hidden --no-ignore --no-ignore-vcs --unrestricted --absolute-path --follow --full-path \
@@ -95,7 +98,7 @@ const LIMITED: [(&str, Allowed); 26] = [
     ),
     (
         "bat",
-        Allowed {
+        AllowedOptions {
             flags: "pnAPf",
             valued: "lrHm",
             long: "--plain --number --show-all --style= --paging=never --color= --language= --line-range= \
@@ -105,47 +108,50 @@ const LIMITED: [(&str, Allowed); 26] = [
     ),
     (
         "date",
-        Allowed {
+        AllowedOptions {
             flags: "uRjn",
             valued: "drv",
             long: "-I -Idate -Ihours -Iminutes -Iseconds -Ins --date= --reference= --utc --universal --rfc-email --iso-8601[= --rfc-3339=",
             operands: 0,
         },
     ),
-    ("hostname", Allowed { flags: "fsiIdAy", valued: "", long: "--fqdn --short --ip-address", operands: 0 }),
-    ("arch", Allowed::NOTHING),
-    ("wait", Allowed { flags: "n", valued: "", long: "", operands: usize::MAX }),
-    ("jobs", Allowed { flags: "lprs", valued: "", long: "", operands: 0 }),
-    ("umask", Allowed { flags: "S", valued: "", long: "", operands: 0 }),
-    ("ulimit", Allowed { flags: "aSHn", valued: "", long: "", operands: 0 }),
-    ("mount", Allowed { flags: "l", valued: "", long: "", operands: 0 }),
-    ("ifconfig", Allowed { flags: "a", valued: "", long: "", operands: 1 }),
-    ("dmesg", Allowed { flags: "TtkxL", valued: "l", long: "--ctime --level= --color=", operands: 0 }),
+    (
+        "hostname",
+        AllowedOptions { flags: "fsiIdAy", valued: "", long: "--fqdn --short --ip-address", operands: 0 },
+    ),
+    ("arch", AllowedOptions::NOTHING),
+    ("wait", AllowedOptions { flags: "n", valued: "", long: "", operands: usize::MAX }),
+    ("jobs", AllowedOptions { flags: "lprs", valued: "", long: "", operands: 0 }),
+    ("umask", AllowedOptions { flags: "S", valued: "", long: "", operands: 0 }),
+    ("ulimit", AllowedOptions { flags: "aSHn", valued: "", long: "", operands: 0 }),
+    ("mount", AllowedOptions { flags: "l", valued: "", long: "", operands: 0 }),
+    ("ifconfig", AllowedOptions { flags: "a", valued: "", long: "", operands: 1 }),
+    ("dmesg", AllowedOptions { flags: "TtkxL", valued: "l", long: "--ctime --level= --color=", operands: 0 }),
     (
         "shuf",
-        Allowed {
+        AllowedOptions {
             flags: "erz",
             valued: "in",
             long: "--echo --head-count= --input-range=",
             operands: usize::MAX,
         },
     ),
-    ("ss", Allowed { flags: "hnralmpotuwx46siebH", valued: "", long: "", operands: 0 }),
-    ("netstat", Allowed { flags: "anptulrisev46o", valued: "", long: "", operands: 0 }),
-    ("top", Allowed { flags: "bcHi", valued: "nopuw", long: "", operands: 0 }),
-    ("tee", Allowed { flags: "ai", valued: "", long: "--append", operands: 0 }),
-    ("pr", Allowed { flags: "adDfFJmrtTv", valued: "ehilnNoSsWw", long: "", operands: usize::MAX }),
+    ("ss", AllowedOptions { flags: "hnralmpotuwx46siebH", valued: "", long: "", operands: 0 }),
+    ("netstat", AllowedOptions { flags: "anptulrisev46o", valued: "", long: "", operands: 0 }),
+    ("top", AllowedOptions { flags: "bcHi", valued: "nopuw", long: "", operands: 0 }),
+    ("tee", AllowedOptions { flags: "ai", valued: "", long: "--append", operands: 0 }),
+    ("pr", AllowedOptions { flags: "adDfFJmrtTv", valued: "ehilnNoSsWw", long: "", operands: usize::MAX }),
 ];
 
-/// Programs that print their version or help and end, with nothing else among their arguments.
-const VERSIONED: &str = "\
+/// Programs that print their version or help and exit, if that is their only argument.
+const VERSION_OR_HELP: &str = "\
     ls cat grep find sed awk gawk sort git bash sh zsh make cmake gcc g++ cc clang ld go java javac node npm bun deno \
     python python3 pip pip3 ruby gem perl php lua rustc cargo rustup docker docker-compose podman kubectl helm \
     terraform tofu aws gcloud az gh glab psql mysql sqlite3 redis-cli curl wget rsync ssh tar zip unzip vim nvim emacs \
     nano less jq yq rg fd bat tree tmux ffmpeg openssl ansible vault consul nginx systemctl cp mv rm mkdir touch chmod \
     flyball";
 
-/// Whether a program is named without a folder, or by one of the folders of the system.
+/// Whether a program is named without a folder or with a system folder.
 #[must_use]
 pub fn is_system_program(path: &str, name: &str) -> bool {
     path == name
@@ -154,31 +160,31 @@ pub fn is_system_program(path: &str, name: &str) -> bool {
             .is_some_and(|folder| SYSTEM_FOLDERS.contains(&folder.trim_end_matches('/')))
 }
 
-/// Whether a program with these arguments is known to be read-only. Programs that start others are not: see
+/// Whether a program with these arguments is known to be read-only. Programs that start others are handled by
 /// [`crate::launch`].
 #[must_use]
-pub fn program_is_read_only(name: &str, args: &[Word]) -> bool {
+pub fn program_is_read_only(name: &str, args: &[ShellWord]) -> bool {
     if let [only] = args
-        && is_among(VERSIONED, name)
+        && contains_word(VERSION_OR_HELP, name)
         && let Some(text) = only.known()
         && (matches!(text, "--version" | "--help")
             || matches!((name, text), ("java" | "javac", "-version") | ("node" | "npm", "-v"))
             || (text == "-V" && name.starts_with("python"))
-            || (text == "version" && is_among("go docker kubectl helm terraform tofu git rustup", name)))
+            || (text == "version" && contains_word("go docker kubectl helm terraform tofu git rustup", name)))
     {
         return true;
     }
-    if is_among(ALWAYS, name) {
+    if contains_word(ALWAYS_READ_ONLY, name) {
         return true;
     }
-    if let Some((_, allowed)) = LIMITED.iter().find(|(listed, _)| *listed == name) {
-        return allowed.permits(args) || (name == "date" && date_format(allowed, args));
+    if let Some((_, allowed)) = READ_ONLY_WITH_OPTIONS.iter().find(|(listed, _)| *listed == name) {
+        return allowed.permits(args) || (name == "date" && is_date_format(allowed, args));
     }
     match name {
         "git" => git::is_read_only(args),
-        "sed" | "gsed" => sed(args),
-        "awk" | "gawk" | "mawk" | "nawk" => awk(args),
-        "test" | "[" => test(name, args),
+        "sed" | "gsed" => sed_is_read_only(args),
+        "awk" | "gawk" | "mawk" | "nawk" => awk_is_read_only(args),
+        "test" | "[" => test_is_read_only(name, args),
         // `-v` and, in zsh, numeric conversions evaluate their argument.
         "printf" => {
             args.first().is_none_or(|first| !first.may_be_option() || first.known() == Some("--"))
@@ -188,10 +194,10 @@ pub fn program_is_read_only(name: &str, args: &[Word]) -> bool {
     }
 }
 
-/// `date` with a format. Any other operand is a time that it sets.
-fn date_format(allowed: &Allowed, args: &[Word]) -> bool {
+/// Whether `date` is called with a format. Any other operand sets the time.
+fn is_date_format(allowed: &AllowedOptions, args: &[ShellWord]) -> bool {
     let matched = allowed.matches(args, false);
-    let formats = |word: &&Word| !word.splits && word.head.starts_with('+');
+    let formats = |word: &&ShellWord| !word.splits && word.head.starts_with('+');
     // `-j` makes BSD's `date` parse its operand instead of setting it; GNU's has no such option and fails.
     matched.is_some_and(|matched| matched.operands.iter().all(formats))
 }

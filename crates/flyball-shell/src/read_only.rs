@@ -1,16 +1,16 @@
-//! The check: is a command known to change nothing?
+//! The read-only check for commands.
 
 use crate::find::find_use;
 use crate::launch::{Launch, launch};
 use crate::programs::{is_system_program, program_is_read_only};
 use crate::syntax::{Assignment, Redirect, RedirectKind, SimpleCommand, parse};
-use crate::word::Word;
+use crate::word::ShellWord;
 use std::fmt;
 
-/// How deep commands may be nested in the arguments of others.
+/// Maximum nesting depth of commands in arguments.
 const MAX_DEPTH: usize = 8;
 
-/// Why a command is not known to be read-only.
+/// The reason why a command is not known to be read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotReadOnly(pub &'static str);
 
@@ -20,9 +20,9 @@ impl fmt::Display for NotReadOnly {
     }
 }
 
-type Check = Result<(), NotReadOnly>;
+type ReadOnlyCheck = Result<(), NotReadOnly>;
 
-fn effect(why: &'static str) -> Check {
+fn not_read_only(why: &'static str) -> ReadOnlyCheck {
     Err(NotReadOnly(why))
 }
 
@@ -31,40 +31,40 @@ fn effect(why: &'static str) -> Check {
 /// # Errors
 /// If it is not known to be read-only, with the reason.
 pub fn check_read_only(command: &str) -> Result<(), NotReadOnly> {
-    script(command, 0)
+    check_script(command, 0)
 }
 
-/// Checks a program with its arguments, as it is started without a shell.
+/// Checks a program and its arguments, started without a shell.
 ///
 /// # Errors
 /// If it is not known to be read-only, with the reason.
 pub fn check_argv_read_only(argv: &[&str]) -> Result<(), NotReadOnly> {
-    let words: Vec<Word> = argv.iter().map(|text| Word::literal(text)).collect();
+    let words: Vec<ShellWord> = argv.iter().map(|text| ShellWord::literal(text)).collect();
     if words.is_empty() {
-        return effect("no program is named");
+        return not_read_only("no program is named");
     }
-    program(&words, 0)
+    check_program(&words, 0)
 }
 
-fn script(text: &str, depth: usize) -> Check {
+fn check_script(text: &str, depth: usize) -> ReadOnlyCheck {
     if depth > MAX_DEPTH {
-        return effect("commands are nested too deeply");
+        return not_read_only("commands are nested too deeply");
     }
     let script = parse(text).map_err(NotReadOnly)?;
     if let Some(unsupported) = script.unsupported {
-        return effect(unsupported);
+        return not_read_only(unsupported);
     }
     if script.commands.is_empty()
         && !text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#'))
     {
-        return effect("nothing was recognized in the command");
+        return not_read_only("nothing was recognized in the command");
     }
-    script.commands.iter().try_for_each(|command| simple(command, depth))
+    script.commands.iter().try_for_each(|command| check_command(command, depth))
 }
 
-fn simple(command: &SimpleCommand, depth: usize) -> Check {
-    command.redirects.iter().try_for_each(redirect)?;
-    let reads_line = command.words.first().and_then(Word::known) == Some("read");
+fn check_command(command: &SimpleCommand, depth: usize) -> ReadOnlyCheck {
+    command.redirects.iter().try_for_each(check_redirect)?;
+    let reads_line = command.words.first().and_then(ShellWord::known) == Some("read");
     for assignment in &command.assignments {
         let fits = if command.words.is_empty() {
             is_local_variable(&assignment.name)
@@ -72,14 +72,14 @@ fn simple(command: &SimpleCommand, depth: usize) -> Check {
             assignment.is_harmless() || (reads_line && assignment.name == "IFS")
         };
         if !fits {
-            return effect("it sets a variable that later programs may use");
+            return not_read_only("it sets a variable that later programs may use");
         }
     }
-    if command.words.is_empty() { Ok(()) } else { program(&command.words, depth) }
+    if command.words.is_empty() { Ok(()) } else { check_program(&command.words, depth) }
 }
 
-/// Whether a variable belongs to the script alone. By convention those of programs and shells are in capitals; zsh has
-/// a few in small letters.
+/// Whether a variable is local to the script. By convention, variables of programs and shells are uppercase; zsh has a
+/// few lowercase ones.
 pub(crate) fn is_local_variable(name: &str) -> bool {
     let known =
         ["prompt", "histchars", "argv", "status", "options", "aliases", "functions", "commands", "watch"];
@@ -90,68 +90,68 @@ pub(crate) fn is_local_variable(name: &str) -> bool {
         && !known.contains(&name)
 }
 
-fn redirect(redirect: &Redirect) -> Check {
+fn check_redirect(redirect: &Redirect) -> ReadOnlyCheck {
     let target = &redirect.target;
     match (redirect.kind, target.known()) {
         (RedirectKind::Read, _)
             if target.head.starts_with("/dev/tcp") || target.head.starts_with("/dev/udp") =>
         {
-            effect("it opens a network connection")
+            not_read_only("it opens a network connection")
         }
         (RedirectKind::Read, Some(_)) => Ok(()),
         (RedirectKind::Read, None) if !target.may_be_option() && !target.head.starts_with("/dev") => Ok(()),
-        (RedirectKind::Read, None) => effect("it reads from a place that is known only at run time"),
+        (RedirectKind::Read, None) => not_read_only("it reads from a path that is known only at run time"),
         (_, Some("/dev/null" | "/dev/stdout" | "/dev/stderr")) => Ok(()),
-        _ => effect("it redirects output to a file"),
+        _ => not_read_only("it redirects output to a file"),
     }
 }
 
-/// Checks a program with its arguments.
-fn program(words: &[Word], depth: usize) -> Check {
+/// Checks a program and its arguments.
+fn check_program(words: &[ShellWord], depth: usize) -> ReadOnlyCheck {
     if depth > MAX_DEPTH {
-        return effect("commands are nested too deeply");
+        return not_read_only("commands are nested too deeply");
     }
     let Some((first, args)) = words.split_first() else { return Ok(()) };
     let Some(path) = first.known() else {
-        return effect("the program is known only at run time");
+        return not_read_only("the program is known only at run time");
     };
     let name = path.rsplit('/').next().unwrap_or(path);
     if !is_system_program(path, name) {
-        return effect("the program is not one of the system's own");
+        return not_read_only("the program is not a system program");
     }
     if matches!(name, "sudo" | "doas" | "nohup" | "exec" | "setsid") {
-        return effect("it changes how a program runs");
+        return not_read_only("it changes how a program runs");
     }
     if name == "find" {
-        return find(args, depth);
+        return check_find(args, depth);
     }
     match launch(name, args) {
         Some(Launch::Nothing) => Ok(()),
-        Some(Launch::Words(words)) => program(&words, depth + 1),
+        Some(Launch::Words(words)) => check_program(&words, depth + 1),
         Some(Launch::WithVariables { assignments, words }) => {
             if !assignments.iter().all(Assignment::is_harmless) {
-                return effect("it sets a variable that later programs may use");
+                return not_read_only("it sets a variable that later programs may use");
             }
-            program(&words, depth + 1)
+            check_program(&words, depth + 1)
         }
-        Some(Launch::Script(text)) => script(&text, depth + 1),
-        Some(Launch::File | Launch::StandardInput) => effect("a shell runs a script"),
-        Some(Launch::Opaque(_)) => effect("it runs a command that is not known"),
+        Some(Launch::Script(text)) => check_script(&text, depth + 1),
+        Some(Launch::File | Launch::StandardInput) => not_read_only("a shell runs a script"),
+        Some(Launch::Opaque(_)) => not_read_only("it runs an unknown command"),
         None if program_is_read_only(name, args) => Ok(()),
-        None => effect("the program, or one of its options, is not known to be read-only"),
+        None => not_read_only("the program, or one of its options, is not known to be read-only"),
     }
 }
 
-fn find(args: &[Word], depth: usize) -> Check {
+fn check_find(args: &[ShellWord], depth: usize) -> ReadOnlyCheck {
     let found = find_use(args);
     if found.deletes || found.writes || found.unclear {
-        return effect("find deletes or writes files");
+        return not_read_only("find deletes or writes files");
     }
     for words in &found.launches {
         if words.is_empty() {
-            return effect("find runs a command that is not known");
+            return not_read_only("find runs an unknown command");
         }
-        program(words, depth + 1)?;
+        check_program(words, depth + 1)?;
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! The tables of commands, and properties that hold for any command.
+//! Tables of commands, and properties that hold for every command.
 
 use super::{check_argv_read_only, check_read_only};
 
 const EFFECTS: &str = include_str!("../../../fixtures/shell/effects.txt");
 const READ_ONLY: &str = include_str!("../../../fixtures/shell/read-only.txt");
 
-/// The commands of a table, one per line; `␤` stands for a line break inside a command.
+/// The commands of a table, one per line; `␤` represents a line break in a command.
 fn table(text: &str) -> Vec<String> {
     text.lines().map(|line| line.replace('␤', "\n")).collect()
 }
 
 #[test]
-fn no_effectful_command_is_taken_for_read_only() {
+fn no_command_with_effects_passes_as_read_only() {
     let commands = table(EFFECTS);
     assert!(commands.len() >= 150, "{}", commands.len());
     let passed: Vec<&String> = commands.iter().filter(|command| check_read_only(command).is_ok()).collect();
@@ -29,7 +29,7 @@ fn read_only_commands_are_recognized() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// A few thousand commands, the same in every run.
+/// A deterministic pseudorandom sequence.
 fn pseudo_random(count: usize) -> impl Iterator<Item = usize> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ fn pseudo_random(count: usize) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn an_effect_anywhere_in_a_command_makes_it_an_effect() {
+fn effect_anywhere_makes_the_command_effectful() {
     let (effects, reads) = (table(EFFECTS), table(READ_ONLY));
     let closed =
         |command: &&String| !command.contains(['\n', '#', '"', '\'', '\\', '`', '(', ')', '{', '&', '$']);
@@ -88,7 +88,7 @@ fn an_unquoted_redirection_to_a_file_is_an_effect() {
 }
 
 #[test]
-fn any_text_is_checked_without_a_panic_or_a_long_wait() {
+fn random_text_is_checked_without_panic_or_delay() {
     let pieces = [
         "ls",
         " ",

@@ -1,29 +1,28 @@
 //! Parses a command with a bash grammar and flattens it into simple commands.
 //!
-//! The grammar is that of GNU Bash 5.3 (the crate `rable`, which is tested against bash's own parser). Only the
-//! constructs that the checks understand are translated; everything else makes the script unsupported.
+//! The grammar is that of GNU Bash 5.3 (the crate `rable`, which is tested against bash's own parser). Only constructs
+//! that the checks understand are translated; all others make the script unsupported.
 
 use crate::launch::is_harmless_assignment;
-use crate::word::{Word, WordBuilder};
+use crate::word::{ShellWord, ShellWordBuilder};
 use rable::{Node, NodeKind};
 
-/// The longest script that is parsed, in bytes.
+/// Maximum script length, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// The stack of the parser, in bytes.
+/// Stack size of the parser, in bytes.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
-/// The most command and process substitutions. The parser recurses for each of them.
+/// Maximum number of command and process substitutions. The parser recurses for each of them.
 const MAX_SUBSTITUTIONS: usize = 12;
-/// The most parentheses and braces, quoted or not.
+/// Maximum number of parentheses and braces, quoted or not.
 const MAX_BRACKETS: usize = 200;
-/// The most words that open a compound command.
+/// Maximum number of words that open a compound command.
 const MAX_COMPOUNDS: usize = 40;
 /// Words that open a compound command.
 const COMPOUNDS: [&str; 10] = ["if", "elif", "while", "until", "for", "case", "select", "{", "[[", "!"];
 
-/// A script as a list of simple commands, in source order. Commands inside substitutions, loops and conditions are
-/// part of the list.
+/// A script as a list of simple commands in source order, including those in substitutions, loops and conditions.
 #[derive(Debug, Default)]
-pub struct Script {
+pub struct ShellScript {
     /// The simple commands.
     pub commands: Vec<SimpleCommand>,
     /// A construct whose effect cannot be determined from the text.
@@ -35,27 +34,27 @@ pub struct Script {
 /// One simple command.
 #[derive(Debug, Default)]
 pub struct SimpleCommand {
-    /// Variables that it sets, in front of the program or alone.
+    /// Variables set before the program or alone.
     pub assignments: Vec<Assignment>,
     /// The program and its arguments; empty for bare assignments and redirections.
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
     /// Redirections.
     pub redirects: Vec<Redirect>,
     /// The text of its here-document or here-string.
     pub here: Option<String>,
 }
 
-/// A variable that is set.
+/// A variable assignment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// The variable.
     pub name: String,
     /// Its value.
-    pub value: Word,
+    pub value: ShellWord,
 }
 
 impl Assignment {
-    /// Whether it changes only how programs print.
+    /// Whether it affects only how programs print.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.value.known().is_some_and(|value| is_harmless_assignment(&self.name, value))
@@ -65,13 +64,13 @@ impl Assignment {
 /// A redirection of a stream to a file.
 #[derive(Debug)]
 pub struct Redirect {
-    /// What happens to the file.
+    /// The effect on the file.
     pub kind: RedirectKind,
     /// The file.
-    pub target: Word,
+    pub target: ShellWord,
 }
 
-/// What a redirection does to its file.
+/// The effect of a redirection on its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectKind {
     /// Reads it.
@@ -86,9 +85,9 @@ pub enum RedirectKind {
 ///
 /// # Errors
 /// If it is not valid shell, or exceeds a limit.
-pub fn parse(text: &str) -> Result<Script, &'static str> {
+pub fn parse(text: &str) -> Result<ShellScript, &'static str> {
     check_limits(text)?;
-    // A stack of its own: an overflow would end the whole process, and a hook that dies is one that lets the call pass.
+    // A separate stack: an overflow would abort the whole process, and if a hook crashes, the call runs.
     std::thread::scope(|scope| {
         let parser =
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, || flatten(text));
@@ -97,7 +96,7 @@ pub fn parse(text: &str) -> Result<Script, &'static str> {
     })
 }
 
-fn flatten(text: &str) -> Result<Script, &'static str> {
+fn flatten(text: &str) -> Result<ShellScript, &'static str> {
     let nodes = rable::parse(text, false).map_err(|_| "the command is not valid shell")?;
     let mut flattener = Flattener::default();
     for node in &nodes {
@@ -106,14 +105,14 @@ fn flatten(text: &str) -> Result<Script, &'static str> {
     Ok(flattener.script)
 }
 
-/// The parser is recursive and the text is untrusted: its depth is bounded before it starts.
+/// Bounds the parser's depth before it starts, because it is recursive and the text is untrusted.
 fn check_limits(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_BYTES {
         return Err("the command is too long");
     }
-    // Shells disagree about these, and terminals hide them.
+    // Shells disagree about these characters, and terminals hide them.
     if text.chars().any(|c| (c.is_control() || (c.is_whitespace() && c != ' ')) && c != '\n' && c != '\t') {
-        return Err("the command has control characters or unusual spaces");
+        return Err("the command contains control characters or unusual spaces");
     }
     let count = |part: &str| text.matches(part).count();
     if count("$(") + count("<(") + count(">(") + count("`").div_ceil(2) + count("${ ") > MAX_SUBSTITUTIONS {
@@ -131,7 +130,7 @@ fn check_limits(text: &str) -> Result<(), &'static str> {
 
 #[derive(Default)]
 struct Flattener {
-    script: Script,
+    script: ShellScript,
 }
 
 impl Flattener {
@@ -166,7 +165,7 @@ impl Flattener {
                 for word in words.iter().flatten() {
                     self.word(word);
                 }
-                let assignments = vec![Assignment { name: var.clone(), value: Word::unknown() }];
+                let assignments = vec![Assignment { name: var.clone(), value: ShellWord::unknown() }];
                 self.script.commands.push(SimpleCommand { assignments, ..SimpleCommand::default() });
                 self.node(body);
                 self.command(&[], &[], redirects);
@@ -177,11 +176,11 @@ impl Flattener {
             }
             NodeKind::ConditionalExpr { body, redirects } => {
                 self.condition(body);
-                let words = vec![Word::literal("[[")];
+                let words = vec![ShellWord::literal("[[")];
                 self.script.commands.push(SimpleCommand { words, ..SimpleCommand::default() });
                 self.command(&[], &[], redirects);
             }
-            // What these contain is listed too: the worst part of a command counts.
+            // The nested commands are listed too, because the most dangerous part determines the result.
             NodeKind::Case { patterns, .. } => {
                 self.unsupported("a case statement");
                 patterns.iter().filter_map(|pattern| pattern.body.as_ref()).for_each(|body| self.node(body));
@@ -199,7 +198,7 @@ impl Flattener {
                 self.node(body);
             }
             NodeKind::ArithmeticCommand { .. } => self.unsupported("an arithmetic command"),
-            _ => self.unsupported("a construct that is not supported"),
+            _ => self.unsupported("an unsupported construct"),
         }
     }
 
@@ -263,7 +262,7 @@ impl Flattener {
         }
     }
 
-    /// The substitutions in a here-document, which is expanded like a double-quoted text.
+    /// Collects the substitutions in a here-document, which is expanded like double-quoted text.
     fn expansions(&mut self, content: &str) {
         let quoted = format!(": \"{}\"", content.replace('"', "\\\""));
         match rable::parse(&quoted, false) {
@@ -272,12 +271,12 @@ impl Flattener {
         }
     }
 
-    fn word(&mut self, node: &Node) -> Word {
+    fn word(&mut self, node: &Node) -> ShellWord {
         let NodeKind::Word { parts, .. } = &node.kind else {
-            self.unsupported("a construct that is not supported");
-            return Word::unknown();
+            self.unsupported("an unsupported construct");
+            return ShellWord::unknown();
         };
-        let mut builder = WordBuilder::default();
+        let mut builder = ShellWordBuilder::default();
         let mut in_quotes = false;
         for part in parts {
             match &part.kind {
@@ -305,11 +304,11 @@ impl Flattener {
                 NodeKind::ProcessSubstitution { command, .. } => {
                     self.script.substitutes = true;
                     self.node(command);
-                    // It becomes the path of a pipe, which no program takes for an option.
+                    // It expands to the path of a pipe, which no program treats as an option.
                     "/dev/fd/".chars().for_each(|c| builder.push(c));
                     builder.push_unknown(false);
                 }
-                NodeKind::AnsiCQuote { .. } => self.unsupported("a text with escapes"),
+                NodeKind::AnsiCQuote { .. } => self.unsupported("text with escapes"),
                 NodeKind::BraceExpansion { .. } => self.unsupported("a brace expansion with quotes"),
                 NodeKind::ArithmeticExpansion { .. } | NodeKind::ArithDeprecated { .. } => {
                     self.unsupported("an arithmetic expansion");
@@ -323,8 +322,8 @@ impl Flattener {
         builder.finish()
     }
 
-    /// Text between two expansions, with its quotes.
-    fn literal(&mut self, text: &str, in_quotes: &mut bool, builder: &mut WordBuilder) {
+    /// Handles text between two expansions, with its quotes.
+    fn literal(&mut self, text: &str, in_quotes: &mut bool, builder: &mut ShellWordBuilder) {
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
@@ -353,7 +352,7 @@ impl Flattener {
                         }
                     }
                 }
-                // Every expansion is a part of its own; one that is left in the text was not understood.
+                // The parser returns every expansion as a separate part, so one left in the text was not recognized.
                 '`' => return self.unsupported("an expansion that was not recognized"),
                 '$' if chars
                     .peek()
@@ -362,7 +361,7 @@ impl Flattener {
                 {
                     return self.unsupported("an expansion that was not recognized");
                 }
-                // These end a word in bash. The parser keeps some of them after an opening bracket.
+                // These characters end a word in bash. The parser keeps some of them after an opening bracket.
                 ' ' | '\t' | '\n' | '<' | '>' | '|' | '&' | ';' if !*in_quotes => {
                     self.unsupported("a word with an unquoted operator");
                 }
@@ -445,7 +444,7 @@ fn is_plain_expansion(param: &str, op: &Option<String>, arg: &Option<String>) ->
 }
 
 /// The value of an assignment word.
-pub(crate) fn after_equals(mut word: Word) -> Word {
+pub(crate) fn after_equals(mut word: ShellWord) -> ShellWord {
     let cut = |text: &str| text.split_once('=').map_or_else(String::new, |(_, value)| value.to_owned());
     word.text = cut(&word.text);
     word.head = cut(&word.head);

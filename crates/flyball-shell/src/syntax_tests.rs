@@ -1,4 +1,4 @@
-//! How commands are taken apart.
+//! Splitting commands into words, redirections and nested commands.
 
 use super::{RedirectKind, parse};
 
@@ -26,19 +26,19 @@ fn commands_are_listed_in_source_order() {
 }
 
 #[test]
-fn what_is_known_only_at_run_time_is_marked() {
+fn runtime_values_are_marked() {
     let script = parse(r#"ls a $x "$y" src/*.rs "b$z" {c,d} -[x]"#).expect("a command");
     let words = &script.commands[0].words;
     let literal: Vec<bool> = words.iter().map(|word| word.literal).collect();
     assert_eq!(literal, [true, true, false, false, false, false, false, false]);
     let splits: Vec<bool> = words.iter().map(|word| word.splits).collect();
     assert_eq!(splits, [false, false, true, false, false, false, false, false]);
-    let options: Vec<bool> = words.iter().map(super::Word::may_be_option).collect();
+    let options: Vec<bool> = words.iter().map(super::ShellWord::may_be_option).collect();
     assert_eq!(options, [false, false, true, true, false, false, true, true]);
 }
 
 #[test]
-fn redirections_name_what_happens_to_the_file() {
+fn redirections_are_classified() {
     let script = parse("a <i >o >>p 2>&1 <<<text").expect("a command");
     let command = &script.commands[0];
     let kinds: Vec<(RedirectKind, &str)> =

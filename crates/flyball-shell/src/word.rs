@@ -1,15 +1,15 @@
-//! Words of a command, as far as their text is known before the command runs.
+//! Words of a command, with the part of their text that is known before it runs.
 
-/// A word of a command, without its quotes.
+/// A word of a command, without quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Word {
-    /// The text, without the parts that are known only at run time.
+pub struct ShellWord {
+    /// The text, without parts that are known only at run time.
     pub text: String,
     /// Whether the program receives exactly this text as one argument.
     pub literal: bool,
-    /// Whether a part of it was quoted.
+    /// Whether part of it was quoted.
     pub quoted: bool,
-    /// Whether it may become any number of arguments with any text: an unquoted variable or substitution.
+    /// Whether it may expand to any number of arguments with any text: an unquoted variable or substitution.
     pub splits: bool,
     /// The known text before the first unknown part.
     pub(crate) head: String,
@@ -17,17 +17,17 @@ pub struct Word {
     pub(crate) tail: String,
 }
 
-impl Word {
+impl ShellWord {
     /// A word with exactly this text.
     #[must_use]
     pub fn literal(text: &str) -> Self {
-        Word { text: text.to_owned(), literal: true, head: text.to_owned(), ..Word::default() }
+        ShellWord { text: text.to_owned(), literal: true, head: text.to_owned(), ..ShellWord::default() }
     }
 
-    /// Arguments that nothing is known about.
+    /// Any number of unknown arguments.
     #[must_use]
     pub fn unknown() -> Self {
-        Word { splits: true, ..Word::default() }
+        ShellWord { splits: true, ..ShellWord::default() }
     }
 
     /// The text, if it is known.
@@ -36,7 +36,7 @@ impl Word {
         self.literal.then_some(self.text.as_str())
     }
 
-    /// Whether a program could take it for an option.
+    /// Whether a program could treat it as an option.
     #[must_use]
     pub fn may_be_option(&self) -> bool {
         if self.literal {
@@ -58,11 +58,11 @@ impl Word {
                 && text.ends_with(&self.tail))
     }
 
-    /// The word after a program has replaced `mark` in it with something unknown, as one argument.
-    pub(crate) fn with_placeholder(&self, mark: &str) -> Word {
+    /// The word after a program has replaced `mark` in it with unknown text, as one argument.
+    pub(crate) fn with_placeholder(&self, mark: &str) -> ShellWord {
         match (self.text.split_once(mark), self.text.rsplit_once(mark)) {
             (Some((head, _)), Some((_, tail))) if !mark.is_empty() => {
-                Word { literal: false, head: head.to_owned(), tail: tail.to_owned(), ..self.clone() }
+                ShellWord { literal: false, head: head.to_owned(), tail: tail.to_owned(), ..self.clone() }
             }
             _ => self.clone(),
         }
@@ -71,14 +71,14 @@ impl Word {
 
 /// Builds a word from literal text and unknown parts.
 #[derive(Debug, Default)]
-pub(crate) struct WordBuilder {
-    word: Word,
+pub(crate) struct ShellWordBuilder {
+    word: ShellWord,
     unknown: bool,
-    /// A bracket pattern has begun; where it ends is not tracked, so no later text counts as known.
+    /// Whether a bracket pattern has started; its end is not tracked, so no later text counts as known.
     bracket: bool,
 }
 
-impl WordBuilder {
+impl ShellWordBuilder {
     pub(crate) fn push(&mut self, c: char) {
         self.word.text.push(c);
         if !self.unknown {
@@ -93,7 +93,7 @@ impl WordBuilder {
         self.bracket = true;
     }
 
-    /// A part whose text is known only at run time.
+    /// Adds a part whose text is known only at run time.
     pub(crate) fn push_unknown(&mut self, splits: bool) {
         self.unknown = true;
         self.word.tail.clear();
@@ -108,7 +108,7 @@ impl WordBuilder {
         self.word.text.is_empty() && !self.unknown
     }
 
-    pub(crate) fn finish(mut self) -> Word {
+    pub(crate) fn finish(mut self) -> ShellWord {
         self.word.literal = !self.unknown;
         self.word
     }

@@ -1,20 +1,16 @@
-//! The parser against bash itself: what passes the check never runs an unknown program and never creates a file.
+//! Compares the parser with bash: a command that passes the check never runs an unknown program and never creates a
+//! file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test stops at the first surprise"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use flyball_shell::check_read_only;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Commands that are tried in all; those that pass the check are run.
-const TRIED: usize = 25_000;
-/// Parts of commands. `boom` is a program that nobody knows, and that leaves a file behind.
+/// Number of generated commands; those that pass the check are run.
+const MAX_TRIED_COMMANDS: usize = 25_000;
+/// Parts of commands. `boom` is an unknown program that creates a file.
 const PARTS: [&str; 63] = [
     "boom",
     "boom",
@@ -107,7 +103,7 @@ fn accepted_commands_run_nothing_unknown_and_create_no_file() {
         bash.status().unwrap();
     };
     run("boom");
-    assert!(folder.join("boomed").exists(), "the trap works");
+    assert!(folder.join("boomed").exists(), "running `boom` must create its file");
     std::fs::remove_file(folder.join("boomed")).unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut pick = |length: usize| {
@@ -117,7 +113,7 @@ fn accepted_commands_run_nothing_unknown_and_create_no_file() {
         (state >> 11) as usize % length
     };
     let mut accepted = 0;
-    for _ in 0..TRIED {
+    for _ in 0..MAX_TRIED_COMMANDS {
         let count = 2 + pick(10);
         let command: String = (0..count).map(|_| PARTS[pick(PARTS.len())]).collect();
         if !command.contains("boom") && !command.contains('>') || check_read_only(&command).is_err() {
@@ -129,5 +125,5 @@ fn accepted_commands_run_nothing_unknown_and_create_no_file() {
         let files = std::fs::read_dir(folder.join("work")).unwrap().count();
         assert_eq!(files, 0, "created a file: {command:?}");
     }
-    assert!(accepted > 50, "only {accepted} commands were tried: change the parts");
+    assert!(accepted > 50, "only {accepted} commands passed the check: change the parts");
 }

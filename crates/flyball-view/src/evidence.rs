@@ -1,71 +1,80 @@
-//! The events that a trip rests on, fetched and shortened for a person to read.
+//! The events that a trip is based on, fetched and shortened for display.
 
-use crate::words::line;
-use flyball::{Check, Event, Kind};
-use flyball_journal::{Desk, Record, StoreError};
+use crate::formatting::single_line;
+use flyball::{Check, Event, EventKind};
+use flyball_store::{AdminStore, EventRecord, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much of an argument list or a result is shown.
-const SHOWN: usize = 140;
-/// How many events after the last one that is wanted may hold its result.
-const AFTER: u64 = 50;
-/// How many stored events are read at once.
-const PORTION: u64 = 500;
+/// Maximum number of characters shown of arguments or a result.
+const MAX_SHOWN_CHARS: usize = 140;
+/// How many events after the last requested one are searched for its result.
+const RESULT_WINDOW_EVENTS: u64 = 50;
+/// Number of stored events read at once.
+const PAGE_EVENTS: u64 = 500;
 
 /// One event, shortened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
-    /// Its number.
+pub struct EvidenceLine {
+    /// Sequence number.
     pub seq: u64,
-    /// What it was.
+    /// The event in one line.
     pub text: String,
-    /// What came of it, if it was a call.
+    /// The result, if the event was a tool call.
     pub result: Option<String>,
 }
 
-/// Where a session stands while its events are read again.
+/// Collects the requested events while a session's events are read in order.
 #[derive(Debug, Default)]
-pub struct Cursor {
+pub struct EvidenceReader {
     seq: u64,
     ids: BTreeSet<String>,
-    lines: Vec<Line>,
-    /// Calls that are shown and have not ended: call id to place in `lines`.
+    lines: Vec<EvidenceLine>,
+    /// Shown calls without a result yet: call id to index in `lines`.
     open: BTreeMap<String, usize>,
 }
 
-/// Fetches the events with these numbers from a session of a store. Events that were pruned are left out.
+/// Fetches the events with these sequence numbers from a stored session. Pruned events are left out.
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn fetch(desk: &dyn Desk, session: &str, wanted: &BTreeSet<u64>) -> Result<Vec<Line>, StoreError> {
-    let mut cursor = Cursor::default();
+pub fn fetch(
+    store: &dyn AdminStore,
+    session: &str,
+    wanted: &BTreeSet<u64>,
+) -> Result<Vec<EvidenceLine>, StoreError> {
+    let mut cursor = EvidenceReader::default();
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
-    each_record::<StoreError>(desk, session, (*first, last.saturating_add(AFTER)), |record| {
-        // What is stored may be shortened; what of it is no event any more is not shown.
-        if let Ok(event) = Event::from_json(&record.text) {
-            cursor.note(record.seq, &event, wanted);
-        }
-        Ok(())
-    })?;
-    Ok(cursor.lines())
+    each_record::<StoreError>(
+        store,
+        session,
+        (*first, last.saturating_add(RESULT_WINDOW_EVENTS)),
+        |record| {
+            // Redaction and truncation can leave stored text that no longer parses as an event; it is not shown.
+            if let Ok(event) = Event::from_json(&record.text) {
+                cursor.push_numbered(record.seq, &event, wanted);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(cursor.into_lines())
 }
 
-/// Hands on the stored events with these numbers, oldest first, without holding all of them.
+/// Passes the stored events of a range to `each`, oldest first, one page in memory at a time.
 ///
 /// # Errors
 /// If they cannot be read, or `each` fails.
 pub fn each_record<E: From<StoreError>>(
-    desk: &dyn Desk,
+    store: &dyn AdminStore,
     session: &str,
     (from, to): (u64, u64),
-    mut each: impl FnMut(Record) -> Result<(), E>,
+    mut each: impl FnMut(EventRecord) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut next = from;
     while next <= to {
-        let end = next.saturating_add(PORTION - 1).min(to);
-        for record in desk.records(session, next, end)? {
+        let end = next.saturating_add(PAGE_EVENTS - 1).min(to);
+        for record in store.records(session, next, end)? {
             each(record)?;
         }
         next = end.saturating_add(1);
@@ -73,74 +82,76 @@ pub fn each_record<E: From<StoreError>>(
     Ok(())
 }
 
-impl Cursor {
-    /// What was wanted.
+impl EvidenceReader {
+    /// The collected lines.
     #[must_use]
-    pub fn lines(self) -> Vec<Line> {
+    pub fn into_lines(self) -> Vec<EvidenceLine> {
         self.lines
     }
 
-    /// Takes an event of a file; what is wanted of it is kept.
-    pub fn take(&mut self, event: &Event, numbers: &BTreeSet<u64>) {
+    /// Reads an event from a file and keeps it if its number is requested.
+    pub fn push(&mut self, event: &Event, numbers: &BTreeSet<u64>) {
         if event.id.as_ref().is_some_and(|id| !self.ids.insert(id.id.clone())) {
-            // A redelivery has no number of its own.
+            // A redelivered event does not get a new sequence number.
             return;
         }
-        self.note(self.seq + 1, event, numbers);
+        self.push_numbered(self.seq + 1, event, numbers);
     }
 
-    /// Takes an event whose number is known.
-    fn note(&mut self, seq: u64, event: &Event, numbers: &BTreeSet<u64>) {
+    /// Reads an event with a known sequence number.
+    fn push_numbered(&mut self, seq: u64, event: &Event, numbers: &BTreeSet<u64>) {
         self.seq = seq;
         if numbers.contains(&seq) {
-            if let Kind::ToolRequested { call: Some(call), .. } = &event.kind {
+            if let EventKind::ToolRequested { call: Some(call), .. } = &event.kind {
                 self.open.insert(call.clone(), self.lines.len());
             }
-            self.lines.push(Line { seq, text: describe(event), result: None });
+            self.lines.push(EvidenceLine { seq, text: describe(event), result: None });
         }
-        if let Kind::ToolFinished { call: Some(call), ok, output, error, .. } = &event.kind
+        if let EventKind::ToolFinished { call: Some(call), ok, output, error, .. } = &event.kind
             && let Some(line) = self.open.remove(call).and_then(|at| self.lines.get_mut(at))
         {
             let failed = *ok == Some(false);
             let text = if failed && !error.is_null() { error } else { output };
-            let word = if failed { "failed: " } else { "" };
-            line.result = Some(format!("{word}{}", short(&plain(text))));
+            let prefix = if failed { "failed: " } else { "" };
+            line.result = Some(format!("{prefix}{}", shorten(&json_text(text))));
         }
     }
 }
 
-/// An event in one line.
+/// Describes an event in one line.
 #[must_use]
 pub fn describe(event: &Event) -> String {
     match &event.kind {
-        Kind::ToolRequested { tool, args, .. } => format!("{tool} {}", short(&plain(args))),
-        Kind::ToolFinished { ok, output, error, .. } => {
+        EventKind::ToolRequested { tool, args, .. } => format!("{tool} {}", shorten(&json_text(args))),
+        EventKind::ToolFinished { ok, output, error, .. } => {
             let failed = *ok == Some(false);
             let text = if failed && !error.is_null() { error } else { output };
-            format!("{} {}", if failed { "failed:" } else { "result:" }, short(&plain(text)))
+            format!("{} {}", if failed { "failed:" } else { "result:" }, shorten(&json_text(text)))
         }
-        Kind::TransitionRequested { from, to, .. } => format!("{from} → {to}"),
-        Kind::AssistantMessage { text, .. } => format!("says: {}", short(text)),
-        Kind::UserMessage { text, .. } | Kind::PersonMessage { text, .. } => {
-            format!("is told: {}", short(text))
+        EventKind::TransitionRequested { from, to, .. } => format!("{from} → {to}"),
+        EventKind::AssistantMessage { text, .. } => format!("agent: {}", shorten(text)),
+        EventKind::UserMessage { text, .. } | EventKind::PersonMessage { text, .. } => {
+            format!("user: {}", shorten(text))
         }
-        Kind::QuestionAsked { text } => format!("asks: {}", short(text)),
-        Kind::TurnStarted {} => format!("turn of {} begins", event.node.as_deref().unwrap_or("the agent")),
-        Kind::TurnFinished { output, .. } => {
-            let output = output.as_deref().map(short).unwrap_or_default();
+        EventKind::QuestionAsked { text } => format!("asks: {}", shorten(text)),
+        EventKind::TurnStarted {} => {
+            format!("turn of {} begins", event.node.as_deref().unwrap_or("the agent"))
+        }
+        EventKind::TurnFinished { output, .. } => {
+            let output = output.as_deref().map(shorten).unwrap_or_default();
             format!("turn of {} ends: {output}", event.node.as_deref().unwrap_or("the agent"))
         }
-        Kind::Progress { .. } => measured(event),
-        Kind::GateChecked { checks, .. } => {
-            let word = |check: &Check| match (check.passed, check.details.first()) {
+        EventKind::Progress { .. } => describe_progress(event),
+        EventKind::GateChecked { checks, .. } => {
+            let result = |check: &Check| match (check.passed, check.details.first()) {
                 (true, _) => format!("{} passed", check.name),
                 (false, Some(first)) => format!("{} failed ({first})", check.name),
                 (false, None) => format!("{} failed", check.name),
             };
-            let told: Vec<String> = checks.iter().filter(|check| !check.skipped).map(word).collect();
-            short(&format!(
+            let shown: Vec<String> = checks.iter().filter(|check| !check.skipped).map(result).collect();
+            shorten(&format!(
                 "checks: {}",
-                if told.is_empty() { "none ran".to_owned() } else { told.join(", ") }
+                if shown.is_empty() { "none ran".to_owned() } else { shown.join(", ") }
             ))
         }
         _ => {
@@ -148,23 +159,23 @@ pub fn describe(event: &Event) -> String {
             let mut fields: Vec<String> = Vec::new();
             for (key, value) in whole.as_object().into_iter().flatten() {
                 if !["type", "session", "at", "id"].contains(&key.as_str()) {
-                    fields.push(format!("{key} {}", plain(value)));
+                    fields.push(format!("{key} {}", json_text(value)));
                 }
             }
             let kind = whole.get("type").and_then(Value::as_str).unwrap_or_default();
-            short(&format!("{kind} {}", fields.join(", ")))
+            shorten(&format!("{kind} {}", fields.join(", ")))
         }
     }
 }
 
-/// What was measured of a signal, and after whom.
-fn measured(event: &Event) -> String {
-    let Kind::Progress { signal, content, hash, value, failing, done, total, .. } = &event.kind else {
+/// The measured value of a progress signal, with the node it was measured after.
+fn describe_progress(event: &Event) -> String {
+    let EventKind::Progress { signal, content, hash, value, failing, done, total, .. } = &event.kind else {
         return String::new();
     };
     let found = if let Some(failing) = failing {
         match failing.len() {
-            0 => "nothing fails".to_owned(),
+            0 => "nothing failing".to_owned(),
             count => format!("{count} failing: {}", failing.join(", ")),
         }
     } else if let Some(done) = done {
@@ -177,10 +188,10 @@ fn measured(event: &Event) -> String {
         content.clone().unwrap_or_default()
     };
     let node = event.node.as_ref().map(|node| format!(" after {node}")).unwrap_or_default();
-    short(&format!("{signal}{node}: {found}"))
+    shorten(&format!("{signal}{node}: {found}"))
 }
 
-fn plain(value: &Value) -> String {
+fn json_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
@@ -188,6 +199,6 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn short(text: &str) -> String {
-    line(text, SHOWN)
+fn shorten(text: &str) -> String {
+    single_line(text, MAX_SHOWN_CHARS)
 }

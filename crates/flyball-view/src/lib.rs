@@ -1,19 +1,20 @@
-//! What a person is told of a session: one wording for the terminal, the page and the interface.
+//! Read-only views of sessions: the texts shared by the terminal, the dashboard and the HTTP API.
 //!
-//! Nothing here draws; it reads the store and finds the words.
+//! Nothing here renders output; the modules read the store and produce text and JSON.
 
-pub mod drawing;
+pub mod decision_history;
 pub mod evidence;
-pub mod heads;
-pub mod meaning;
-mod next;
-mod plan;
+pub mod explanations;
+pub mod formatting;
+mod next_commands;
+mod number_format;
+mod plan_view;
+pub mod run_status;
+pub mod session_list;
 mod session_status;
-pub mod story;
 pub mod trend;
-pub mod whereabouts;
-pub mod words;
+pub mod workflow_view;
 
-pub use next::next;
-pub use plan::Plan;
+pub use next_commands::next_commands;
+pub use plan_view::PlanView;
 pub use session_status::{ActivityReader, IDLE_AFTER_MS, SessionActivity, SessionStatus};

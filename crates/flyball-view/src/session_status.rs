@@ -3,10 +3,10 @@
 //! A stored session is `running` until an event says otherwise, even if its process died a month ago. So `running` is
 //! shown only while a process holds the session's lease or while events arrive.
 
-use crate::whereabouts::question;
-use flyball::Status;
+use crate::run_status::unanswered_question;
+use flyball::SessionPhase;
 use flyball::limits::TREE_DEPTH;
-use flyball_journal::{Desk, Head, HolderIsGone, StoreError, Which};
+use flyball_store::{AdminStore, HolderIsGone, SessionFilter, SessionRow, StoreError};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// A session without a lease is idle when its last event is this old.
 pub const IDLE_AFTER_MS: u64 = 60_000;
 
-/// What a session is doing right now. Worked out when it is asked for, never stored.
+/// The current activity of a session. Computed on demand, never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
@@ -37,7 +37,7 @@ pub enum SessionStatus {
 }
 
 impl SessionStatus {
-    /// Every status, in the order in which counts are shown.
+    /// Every status, in display order.
     pub const ALL: [SessionStatus; 8] = [
         SessionStatus::Running,
         SessionStatus::Idle,
@@ -49,7 +49,7 @@ impl SessionStatus {
         SessionStatus::Ended,
     ];
 
-    /// The word that JSON and filters use.
+    /// The name used in JSON and filters.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,10 +65,10 @@ impl SessionStatus {
     }
 }
 
-/// A session's status with what belongs to it.
+/// A session's status and its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionActivity {
-    /// What it is doing.
+    /// The current status.
     pub status: SessionStatus,
     /// It has ended while it was halted or blocked: it needs a release before it can be resumed.
     pub is_held: bool,
@@ -97,23 +97,23 @@ impl SessionActivity {
     }
 
     /// As the store has it, without time and leases; for sessions that are known to wait for a person.
-    pub(crate) fn stored(head: &Head) -> Self {
-        let status = match head.glance.status {
-            Status::Running => SessionStatus::Running,
-            Status::AwaitingConfirmation => SessionStatus::AwaitingConfirmation,
-            Status::Blocked => SessionStatus::Blocked,
-            Status::Halted => SessionStatus::Halted,
-            Status::Ended => SessionStatus::Ended,
+    pub(crate) fn from_stored(head: &SessionRow) -> Self {
+        let status = match head.summary.status {
+            SessionPhase::Running => SessionStatus::Running,
+            SessionPhase::AwaitingConfirmation => SessionStatus::AwaitingConfirmation,
+            SessionPhase::Blocked => SessionStatus::Blocked,
+            SessionPhase::Halted => SessionStatus::Halted,
+            SessionPhase::Ended => SessionStatus::Ended,
         };
-        let is_held = status == SessionStatus::Ended && head.glance.is_held();
+        let is_held = status == SessionStatus::Ended && head.summary.is_held();
         SessionActivity { is_held, ..SessionActivity::of(status) }
     }
 
-    /// The status for a table or a label: `running`, `idle 13m`, `lost`.
+    /// The status for a table or a label: `running`, `idle 13 min`, `lost`.
     #[must_use]
     pub fn label(&self) -> String {
         match (self.idle_ms, self.status) {
-            (Some(ms), status) => format!("{} {}", status.as_str(), crate::words::brief(ms)),
+            (Some(ms), status) => format!("{} {}", status.as_str(), crate::formatting::coarse_duration(ms)),
             (None, SessionStatus::AwaitingConfirmation) => "awaiting approval".to_owned(),
             (None, SessionStatus::Ended) if self.is_held => "ended, still held".to_owned(),
             (None, SessionStatus::AwaitingAnswer) => "awaiting answer".to_owned(),
@@ -122,25 +122,25 @@ impl SessionActivity {
     }
 }
 
-/// Works out the status of sessions of one store at one moment.
+/// Computes the status of a store's sessions at one point in time.
 pub struct ActivityReader<'a> {
-    desk: &'a dyn Desk,
+    store: &'a dyn AdminStore,
     now: u64,
     /// Holders of live leases, by session.
     holders: BTreeMap<String, String>,
     holder_is_gone: HolderIsGone,
     /// Heads of parents, as far as they were needed.
-    parents: RefCell<BTreeMap<String, Option<Head>>>,
+    parents: RefCell<BTreeMap<String, Option<SessionRow>>>,
 }
 
-/// What runs a session.
-enum Runner {
+/// The process behind a session.
+enum SessionProcess {
     /// A live process.
     Alive,
     /// A process that is gone.
     Gone,
     /// A run that is over.
-    Over,
+    RunEnded,
     /// Another program that sends events.
     Client,
 }
@@ -150,10 +150,10 @@ impl<'a> ActivityReader<'a> {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn new(desk: &'a dyn Desk, holder_is_gone: HolderIsGone) -> Result<Self, StoreError> {
-        let holders = desk.leases()?.into_iter().map(|lease| (lease.session, lease.holder)).collect();
-        let now = desk.now()?;
-        Ok(ActivityReader { desk, now, holders, holder_is_gone, parents: RefCell::default() })
+    pub fn new(store: &'a dyn AdminStore, holder_is_gone: HolderIsGone) -> Result<Self, StoreError> {
+        let holders = store.leases()?.into_iter().map(|lease| (lease.session, lease.holder)).collect();
+        let now = store.now()?;
+        Ok(ActivityReader { store, now, holders, holder_is_gone, parents: RefCell::default() })
     }
 
     /// The store's time at which the leases were read.
@@ -162,24 +162,24 @@ impl<'a> ActivityReader<'a> {
         self.now
     }
 
-    /// What a session is doing.
+    /// The current activity of a session.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn activity(&self, head: &Head) -> Result<SessionActivity, StoreError> {
-        match head.glance.status {
-            Status::Running => self.running(head),
-            _ => Ok(SessionActivity::stored(head)),
+    pub fn activity(&self, head: &SessionRow) -> Result<SessionActivity, StoreError> {
+        match head.summary.status {
+            SessionPhase::Running => self.running(head),
+            _ => Ok(SessionActivity::from_stored(head)),
         }
     }
 
-    /// The sessions that wait for a person's answer, newest first; at most `limit` running sessions are looked at.
+    /// Sessions awaiting a person's answer, newest first; at most `limit` sessions are examined.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn awaiting_answer(&self, limit: usize) -> Result<Vec<Head>, StoreError> {
+    pub fn awaiting_answer(&self, limit: usize) -> Result<Vec<SessionRow>, StoreError> {
         let mut asking = Vec::new();
-        for head in self.desk.heads(Which::All, limit)? {
+        for head in self.store.list_sessions(SessionFilter::All, limit)? {
             if self.activity(&head)?.status == SessionStatus::AwaitingAnswer {
                 asking.push(head);
             }
@@ -188,51 +188,51 @@ impl<'a> ActivityReader<'a> {
     }
 
     /// A session that no event has ended, halted or blocked.
-    fn running(&self, head: &Head) -> Result<SessionActivity, StoreError> {
-        let runner = self.runner(head)?;
-        if !matches!(runner, Runner::Over)
-            && let Some(question) = question(self.desk, &head.session, head.seq)?
+    fn running(&self, head: &SessionRow) -> Result<SessionActivity, StoreError> {
+        let runner = self.process(head)?;
+        if !matches!(runner, SessionProcess::RunEnded)
+            && let Some(question) = unanswered_question(self.store, &head.session, head.seq)?
         {
             let status = SessionStatus::AwaitingAnswer;
             return Ok(SessionActivity { question: Some(question), ..SessionActivity::of(status) });
         }
         let idle_ms = self.now.saturating_sub(head.updated);
         Ok(match runner {
-            Runner::Over => SessionActivity::of(SessionStatus::Ended),
-            Runner::Gone => SessionActivity::of(SessionStatus::Lost),
-            Runner::Client if idle_ms >= IDLE_AFTER_MS => {
+            SessionProcess::RunEnded => SessionActivity::of(SessionStatus::Ended),
+            SessionProcess::Gone => SessionActivity::of(SessionStatus::Lost),
+            SessionProcess::Client if idle_ms >= IDLE_AFTER_MS => {
                 SessionActivity { idle_ms: Some(idle_ms), ..SessionActivity::of(SessionStatus::Idle) }
             }
-            Runner::Alive | Runner::Client => SessionActivity::of(SessionStatus::Running),
+            SessionProcess::Alive | SessionProcess::Client => SessionActivity::of(SessionStatus::Running),
         })
     }
 
-    /// What runs a session: the process that holds its lease, or the one that holds a session above it.
-    fn runner(&self, head: &Head) -> Result<Runner, StoreError> {
+    /// The process that runs a session: the holder of its lease, or of a parent session's lease.
+    fn process(&self, head: &SessionRow) -> Result<SessionProcess, StoreError> {
         let mut at = head.clone();
         for _ in 0..=TREE_DEPTH {
             if let Some(holder) = self.holders.get(&at.session) {
                 let gone = (self.holder_is_gone)(&at.session, holder);
-                return Ok(if gone { Runner::Gone } else { Runner::Alive });
+                return Ok(if gone { SessionProcess::Gone } else { SessionProcess::Alive });
             }
             if at.epoch > 0 {
-                return Ok(Runner::Gone);
+                return Ok(SessionProcess::Gone);
             }
-            let Some(parent) = &at.glance.parent else { break };
+            let Some(parent) = &at.summary.parent else { break };
             let Some(parent) = self.parent(parent)? else { break };
-            if parent.glance.status == Status::Ended {
-                return Ok(Runner::Over);
+            if parent.summary.status == SessionPhase::Ended {
+                return Ok(SessionProcess::RunEnded);
             }
             at = parent;
         }
-        Ok(Runner::Client)
+        Ok(SessionProcess::Client)
     }
 
-    fn parent(&self, name: &str) -> Result<Option<Head>, StoreError> {
+    fn parent(&self, name: &str) -> Result<Option<SessionRow>, StoreError> {
         if let Some(known) = self.parents.borrow().get(name) {
             return Ok(known.clone());
         }
-        let head = self.desk.load(name)?.map(|loaded| loaded.head);
+        let head = self.store.load(name)?.map(|loaded| loaded.head);
         self.parents.borrow_mut().insert(name.to_owned(), head.clone());
         Ok(head)
     }

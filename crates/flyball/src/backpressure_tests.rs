@@ -1,8 +1,8 @@
-//! The message about a refused completion, word for word, and what goes into it.
+//! Tests of the exact blocked-completion message and its content.
 
-use super::{BlockingEvent, TASK_COMPLETE, with_dependencies};
+use super::{BlockingEvent, TASK_COMPLETE, skip_dependents};
 use crate::event::Check;
-use crate::policy::{Gate as Limits, GateOrder, Unverified};
+use crate::policy::{GateOrder, GatePolicy as Limits, UnverifiedAction};
 
 fn passed(name: &str) -> Check {
     Check { name: name.to_owned(), passed: true, ..Check::default() }
@@ -18,16 +18,16 @@ fn skipped(name: &str, reason: &str) -> Check {
 }
 
 fn blocked(checks: &[Check]) -> BlockingEvent {
-    BlockingEvent::of(checks, TASK_COMPLETE, &Limits::default()).expect("blocked")
+    BlockingEvent::from_checks(checks, TASK_COMPLETE, &Limits::default()).expect("blocked")
 }
 
-fn depends(pairs: &[(&str, &str)]) -> Limits {
+fn depends_on(pairs: &[(&str, &str)]) -> Limits {
     let dependencies = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     Limits { dependencies, ..Limits::default() }
 }
 
 #[test]
-fn failed_tests_give_the_original_text() {
+fn failed_tests_produce_the_specified_message() {
     let expected = "\
 ## Completion Blocked: tests failed
 
@@ -62,7 +62,7 @@ fn a_check_that_is_passed_and_skipped_is_shown_as_skipped() {
 }
 
 #[test]
-fn a_failed_build_is_the_root_cause_and_the_others_follow() {
+fn failed_build_is_listed_first_as_root_cause() {
     let error = "src/lib.rs:11: cannot find value `missing` [E0425]";
     let checks = [
         failed("lint", &[error, "a.py:1: unused [F401]"]),
@@ -77,12 +77,15 @@ fn a_failed_build_is_the_root_cause_and_the_others_follow() {
         event.suggestions,
         ["Fix compilation errors before proceeding", "Check for missing imports or typos"]
     );
-    let seed = Limits { order: GateOrder::Seed, ..Limits::default() };
-    assert_eq!(BlockingEvent::of(&checks, TASK_COMPLETE, &seed).expect("blocked").blocked_by, "tests");
+    let seed = Limits { order: GateOrder::TestsFirst, ..Limits::default() };
+    assert_eq!(
+        BlockingEvent::from_checks(&checks, TASK_COMPLETE, &seed).expect("blocked").blocked_by,
+        "tests"
+    );
 }
 
 #[test]
-fn a_check_is_known_by_its_kind_where_its_name_says_nothing() {
+fn check_kind_is_used_when_the_name_is_unknown() {
     let kind = |name: &str, kind: &str| Check { kind: Some(kind.to_owned()), ..failed(name, &["x"]) };
     let event = blocked(&[kind("api suite", "tests"), kind("cargo", "build")]);
     assert_eq!(event.blocked_by, "cargo");
@@ -93,7 +96,7 @@ fn a_check_is_known_by_its_kind_where_its_name_says_nothing() {
 }
 
 #[test]
-fn the_event_has_the_original_keys() {
+fn event_has_the_specified_keys() {
     let fields = blocked(&[failed("tests", &["t"])]).fields();
     for key in ["original_request", "blocked_by", "summary", "details", "suggestions", "gate_result", "text"]
     {
@@ -106,20 +109,20 @@ fn the_event_has_the_original_keys() {
 }
 
 #[test]
-fn work_that_passed_is_not_blocked_and_unverified_work_only_if_the_policy_says_so() {
-    assert_eq!(BlockingEvent::of(&[passed("tests")], "done", &Limits::default()), None);
+fn passed_is_never_blocked_and_unverified_follows_policy() {
+    assert_eq!(BlockingEvent::from_checks(&[passed("tests")], "done", &Limits::default()), None);
     let unverified = [skipped("tests", "pytest is not installed")];
-    assert_eq!(BlockingEvent::of(&unverified, "done", &Limits::default()), None);
-    let strict = Limits { unverified: Unverified::Block, ..Limits::default() };
-    let event = BlockingEvent::of(&unverified, "done", &strict).expect("blocked");
+    assert_eq!(BlockingEvent::from_checks(&unverified, "done", &Limits::default()), None);
+    let strict = Limits { unverified: UnverifiedAction::Block, ..Limits::default() };
+    let event = BlockingEvent::from_checks(&unverified, "done", &strict).expect("blocked");
     assert_eq!((event.blocked_by.as_str(), event.summary.as_str()), ("unknown", "no check ran"));
     assert_eq!(event.details, ["tests: pytest is not installed"]);
     let silent = Limits { backpressure: false, ..Limits::default() };
-    assert_eq!(BlockingEvent::of(&[failed("tests", &[])], "done", &silent), None);
+    assert_eq!(BlockingEvent::from_checks(&[failed("tests", &[])], "done", &silent), None);
 }
 
 #[test]
-fn a_long_list_is_cut_and_says_how_much_is_missing() {
+fn long_detail_list_is_truncated_with_a_count() {
     let many: Vec<String> = (0..100).map(|n| format!("t{n}: left: 4")).collect();
     let lints: Vec<String> = (0..9).map(|n| format!("a:{n}: {}", "x".repeat(390))).collect();
     let list = |all: &[String]| all.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
@@ -141,7 +144,7 @@ fn a_long_list_is_cut_and_says_how_much_is_missing() {
 }
 
 #[test]
-fn a_detail_is_one_line_whatever_a_client_sends() {
+fn detail_is_always_one_line() {
     let event = blocked(&[failed("te\u{1b}[31msts\n# x", &["a\nb\u{1b}[0m\u{7}"])]);
     assert!(!event.text().contains(['\u{1b}', '\u{7}']), "{}", event.text());
     assert_eq!(event.details, ["a; b "]);
@@ -149,9 +152,9 @@ fn a_detail_is_one_line_whatever_a_client_sends() {
 
 #[test]
 fn dependents_of_a_failed_check_are_skipped_with_the_root_cause() {
-    let limits = depends(&[("lint", "build"), ("docs", "lint"), ("tests", "docs")]);
+    let limits = depends_on(&[("lint", "build"), ("docs", "lint"), ("tests", "docs")]);
     let checks = [failed("lint", &["l"]), passed("docs"), failed("tests", &["t"]), failed("build", &["b"])];
-    let event = BlockingEvent::of(&checks, TASK_COMPLETE, &limits).expect("blocked");
+    let event = BlockingEvent::from_checks(&checks, TASK_COMPLETE, &limits).expect("blocked");
     assert_eq!((event.blocked_by.as_str(), event.failed.as_slice()), ("build", &["build".to_owned()][..]));
     assert_eq!(event.details, ["b"]);
     for check in [event.gate_result.lint.as_ref(), event.gate_result.tests.as_ref()].into_iter().flatten() {
@@ -166,13 +169,13 @@ fn dependents_of_a_failed_check_are_skipped_with_the_root_cause() {
 }
 
 #[test]
-fn dependents_of_a_check_that_passed_or_was_skipped_are_left_alone() {
-    let limits = depends(&[("lint", "build"), ("tests", "build")]);
+fn dependents_of_a_passed_or_skipped_check_are_unchanged() {
+    let limits = depends_on(&[("lint", "build"), ("tests", "build")]);
     for build in [passed("build"), skipped("build", "no command found")] {
         let checks = [build, failed("lint", &["l"]), passed("tests")];
-        assert_eq!(*with_dependencies(&checks, &limits.dependencies), checks);
+        assert_eq!(*skip_dependents(&checks, &limits.dependencies), checks);
     }
-    let circle = depends(&[("a", "b"), ("b", "a")]);
+    let circle = depends_on(&[("a", "b"), ("b", "a")]);
     let checks = [failed("a", &["x"]), failed("b", &["y"])];
-    assert_eq!(with_dependencies(&checks, &circle.dependencies).len(), 2);
+    assert_eq!(skip_dependents(&checks, &circle.dependencies).len(), 2);
 }

@@ -1,6 +1,6 @@
-//! Text that says nothing: empty, or made of characters that cannot be seen.
+//! Detection of blank text: empty, or only invisible characters.
 
-/// Whether a text has no visible character. An answer or a reason like this is never accepted.
+/// Whether a text has no visible character. A blank answer or reason is never accepted.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_invisible)

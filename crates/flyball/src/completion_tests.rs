@@ -1,14 +1,14 @@
-//! What is a completion signal, what only mentions one, and what is garbled.
+//! Tests of well-formed, mentioned and malformed completion signals.
 
-use super::{Signal, check_request, find_signal};
+use super::{CompletionSignal, check_request, find_signal};
 use serde_json::{Value, json};
 
-fn found(text: &str) -> Signal {
+fn find(text: &str) -> CompletionSignal {
     find_signal(text, "TASK_COMPLETE")
 }
 
 #[test]
-fn a_signal_at_the_end_of_a_line_is_one() {
+fn signal_at_the_end_of_a_line_is_found() {
     for text in [
         "TASK_COMPLETE",
         "The total is fixed. TASK_COMPLETE",
@@ -18,7 +18,7 @@ fn a_signal_at_the_end_of_a_line_is_one() {
         "All tests pass.\n\nTASK_COMPLETE\n\nSummary: two files changed.",
         "I will say TASK_COMPLETE when the tests pass.\nThey do.\nTASK_COMPLETE!",
     ] {
-        assert_eq!(found(text), Signal::Given(serde_json::Map::new()), "{text}");
+        assert_eq!(find(text), CompletionSignal::Present(serde_json::Map::new()), "{text}");
     }
 }
 
@@ -29,24 +29,24 @@ fn options_are_one_json_object_after_the_signal() {
         "Done. TASK_COMPLETE: {\"skip\": [\"lint\"]}\nThat was it.",
         "TASK_COMPLETE\n{\"skip\":\n [\"lint\"]}",
     ] {
-        let Signal::Given(options) = found(text) else { panic!("{text}") };
-        // What follows on a line of its own is not part of the signal.
+        let CompletionSignal::Present(options) = find(text) else { panic!("{text}") };
+        // Text on a separate line is not part of the signal.
         let wanted = if text.contains("\n{") { json!({}) } else { json!({"skip": ["lint"]}) };
         assert_eq!(Value::Object(options), wanted, "{text}");
     }
 }
 
 #[test]
-fn a_signal_in_the_middle_of_a_sentence_is_only_mentioned() {
+fn signal_in_the_middle_of_a_sentence_is_ignored() {
     for text in
         ["", "Go on.", "I will say TASK_COMPLETE when it is done.", "MY_TASK_COMPLETE", "XTASK_COMPLETE"]
     {
-        assert_eq!(found(text), Signal::Absent, "{text}");
+        assert_eq!(find(text), CompletionSignal::Absent, "{text}");
     }
 }
 
 #[test]
-fn a_signal_with_garbage_is_garbled() {
+fn signal_followed_by_garbage_is_garbled() {
     for text in [
         "TASK_COMPLETE garbage",
         "TASK_COMPLETE{\"skip_tests\": tru",
@@ -57,12 +57,12 @@ fn a_signal_with_garbage_is_garbled() {
         "- TASK_COMPLETE <<<<",
         "TASK_COMPLETE [1, 2]",
     ] {
-        assert!(matches!(found(text), Signal::Garbled(_)), "{text}: {:?}", found(text));
+        assert!(matches!(find(text), CompletionSignal::Garbled(_)), "{text}: {:?}", find(text));
     }
 }
 
 #[test]
-fn a_request_is_a_name_with_optional_options() {
+fn request_is_a_name_with_optional_options() {
     for request in [
         "TASK_COMPLETE",
         "EVENT:task.complete",

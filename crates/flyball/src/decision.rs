@@ -1,28 +1,28 @@
-//! The answer to an event: allow, warn, block or halt, with the trips behind it and what is to be done next.
+//! The decision about an event: allow, warn, block or halt, with its trips and the effects to perform.
 
 use crate::fingerprint::Fingerprint;
-use crate::output::Output;
+use crate::output::LargeOutput;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a decision says. The strictest trip wins.
+/// Verdict of a decision. The strictest trip wins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Go on.
+    /// Continue.
     #[default]
     Allow,
-    /// Go on, but take the feedback to heart.
+    /// Continue, but consider the feedback.
     Warn,
-    /// Not this act.
+    /// Deny this request.
     Block,
-    /// Nothing more until a person releases the session.
+    /// Stop until a person releases the session.
     Halt,
 }
 
 impl Verdict {
-    /// The word as it is printed.
+    /// The printed name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,94 +34,94 @@ impl Verdict {
     }
 }
 
-/// How grave a trip is. `Observe` is told and changes nothing.
+/// Severity of a trip. `Observe` is reported and has no effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub enum TripSeverity {
     /// Reported only.
     #[default]
     Observe,
-    /// Leads to a warning.
+    /// Causes a warning.
     Warn,
-    /// Leads to a refusal of the act.
+    /// Blocks the request.
     Block,
-    /// Leads to a halt of the session.
+    /// Halts the session.
     Halt,
 }
 
-impl Severity {
-    /// The verdict that this severity leads to.
+impl TripSeverity {
+    /// The verdict caused by this severity.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         match self {
-            Severity::Observe => Verdict::Allow,
-            Severity::Warn => Verdict::Warn,
-            Severity::Block => Verdict::Block,
-            Severity::Halt => Verdict::Halt,
+            TripSeverity::Observe => Verdict::Allow,
+            TripSeverity::Warn => Verdict::Warn,
+            TripSeverity::Block => Verdict::Block,
+            TripSeverity::Halt => Verdict::Halt,
         }
     }
 
-    /// The word as it is printed.
+    /// The printed name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Severity::Observe => "observe",
-            Severity::Warn => "warn",
-            Severity::Block => "block",
-            Severity::Halt => "halt",
+            TripSeverity::Observe => "observe",
+            TripSeverity::Warn => "warn",
+            TripSeverity::Block => "block",
+            TripSeverity::Halt => "halt",
         }
     }
 }
 
-/// What a session is doing.
+/// Phase of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// It may go on.
+pub enum SessionPhase {
+    /// It may continue.
     #[default]
     Running,
-    /// A plan waits for a person's yes.
+    /// A plan is awaiting approval.
     AwaitingConfirmation,
-    /// An act was refused and a person was called; a release is waited for.
+    /// A request was blocked and escalated to a person; the session awaits a release.
     Blocked,
     /// Stopped until a release.
     Halted,
-    /// Over.
+    /// The session has ended.
     Ended,
 }
 
-impl Status {
-    /// The word as it is printed.
+impl SessionPhase {
+    /// The printed name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Status::Running => "running",
-            Status::AwaitingConfirmation => "awaiting_confirmation",
-            Status::Blocked => "blocked",
-            Status::Halted => "halted",
-            Status::Ended => "ended",
+            SessionPhase::Running => "running",
+            SessionPhase::AwaitingConfirmation => "awaiting_confirmation",
+            SessionPhase::Blocked => "blocked",
+            SessionPhase::Halted => "halted",
+            SessionPhase::Ended => "ended",
         }
     }
 }
 
-/// The five coarse reasons of a halt.
+/// The five coarse halt reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HaltReason {
-    /// A budget is used up.
+    /// A budget is exhausted.
     BudgetExceeded,
-    /// Nothing moves any more.
+    /// No more progress.
     Stalled,
-    /// It goes to and fro.
+    /// The work alternates between states.
     Oscillating,
-    /// The same failure again and again.
+    /// The same failure occurs repeatedly.
     RepeatedError,
-    /// A person said stop.
+    /// A person stopped it.
     UserStop,
 }
 
 impl HaltReason {
-    /// The word as it is printed.
+    /// The printed name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -134,130 +134,129 @@ impl HaltReason {
     }
 }
 
-/// What a trip rests on: enough for a person to look it up and believe it.
+/// Evidence of a trip: enough for a person to verify it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The numbers of the events that belong to it, oldest first.
+    /// Sequence numbers of the related events, oldest first.
     pub events: Vec<u64>,
-    /// The length of the block that repeats.
+    /// Length of the repeated block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<u64>,
-    /// How often it stands in a row.
+    /// Number of consecutive repetitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u64>,
-    /// The fingerprints that were equal.
+    /// The equal fingerprints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fingerprints: Vec<Fingerprint>,
-    /// The way through the nodes.
+    /// The trail of visited nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<String>,
-    /// Values in the order they were measured, such as the number of failing tests.
+    /// Values in measurement order, such as the number of failing tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trend: Vec<i64>,
-    /// Names that belong to it, such as failing tests.
+    /// Related names, such as failing tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
-/// A budget that is used up, or nearly.
+/// A budget that is exhausted, or nearly so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BudgetUse {
+pub struct BudgetUsage {
     /// `session`, `turn`, `node`, `loop`, `message` or `tree`.
     pub scope: String,
     /// `runtime_ms`, `turns`, `iterations`, `tokens`, `cost_micro_usd`, …
     pub name: String,
-    /// What was allowed.
+    /// The limit.
     pub limit: u64,
-    /// What is used.
+    /// The usage.
     pub used: u64,
 }
 
-/// A guard's finding.
+/// A finding of a guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trip {
-    /// The guard that found it.
+    /// The guard that tripped.
     pub guard: String,
-    /// The fine reason.
+    /// The specific reason.
     pub reason: String,
-    /// The coarse reason, on a halt.
+    /// The coarse reason; only for a halt.
     pub halt_reason: Option<HaltReason>,
-    /// How grave it is.
-    pub severity: Severity,
-    /// How grave it would be if the guard's mode did not hold it back. Under `observe` this says what would have been
-    /// stopped. Not part of the answer as JSON.
+    /// Severity after applying the guard's mode.
+    pub severity: TripSeverity,
+    /// Severity before applying the guard's mode. Under `observe` it shows what would have been stopped. Not
+    /// serialized.
     #[serde(skip)]
-    pub natural: Natural,
-    /// What it is about: a tool, node, edge, loop, operation, signal, …
+    pub unclamped: UnclampedSeverity,
+    /// Subject of the trip: a tool, node, edge, loop, operation, signal, …
     pub scope: BTreeMap<String, String>,
-    /// What was counted.
+    /// The counted value.
     pub count: u64,
-    /// What it was compared with.
+    /// The limit it was compared with.
     pub limit: u64,
-    /// The sentence for a person.
+    /// Message for a person.
     pub message: String,
-    /// What it rests on.
+    /// The evidence.
     pub evidence: Evidence,
-    /// What could be done about it.
+    /// Names of suggested actions.
     pub suggested_actions: Vec<String>,
-    /// The budget, if it is one.
+    /// The budget, for budget trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<BudgetUse>,
+    pub budget: Option<BudgetUsage>,
 }
 
-/// How grave a finding would be if the guard's mode did not hold it back. It is no part of the answer: trips that differ
-/// in nothing else are equal.
+/// Severity before applying the guard's mode. Ignored when trips are compared for equality.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Natural(pub Severity);
+pub struct UnclampedSeverity(pub TripSeverity);
 
-impl PartialEq for Natural {
+impl PartialEq for UnclampedSeverity {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Natural {}
+impl Eq for UnclampedSeverity {}
 
-/// What the caller must now do or tell. The core performs none of it.
+/// An action for the caller to perform. The core performs no effects itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// `loop.halted`, `say`, `plan.approved`, `plan.rejected`, `label.added`, …
     pub effect: String,
-    /// The idempotency key: the same effect of the same event has the same key.
+    /// Idempotency key: the same effect of the same event has the same key.
     pub key: String,
-    /// The rest of its fields.
+    /// The remaining fields.
     #[serde(flatten)]
     pub fields: BTreeMap<String, Value>,
 }
 
-/// The answer to one event.
+/// The decision about one event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The session.
     pub session: String,
-    /// The number of the event inside its session, from 1.
+    /// Sequence number of the event in its session, starting at 1.
     pub seq: u64,
-    /// What is decided.
+    /// The verdict.
     pub decision: Verdict,
-    /// What the session is doing from now on.
-    pub state: Status,
-    /// Why, one entry a guard's finding.
+    /// Phase of the session after the event.
+    pub state: SessionPhase,
+    /// The reasons, one trip per finding.
     pub trips: Vec<Trip>,
     /// Text for the model, from fixed templates.
     pub feedback: Option<String>,
-    /// How long to wait before the next attempt.
+    /// Wait before the next attempt, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// What is to be done or told now.
+    /// Effects for the caller to perform.
     pub effects: Vec<Effect>,
-    /// The large output that the event was about.
+    /// The large output that the event reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Box<Output>>,
+    pub output: Option<Box<LargeOutput>>,
 }
 
 impl Decision {
-    /// Whether an act was blocked for lack of an approval, and for nothing else.
+    /// Whether a request was blocked only for lack of approval.
     #[must_use]
     pub fn lacks_approval(&self) -> bool {
-        let mut blocking = self.trips.iter().filter(|trip| trip.severity >= Severity::Block).peekable();
+        let mut blocking = self.trips.iter().filter(|trip| trip.severity >= TripSeverity::Block).peekable();
         self.decision == Verdict::Block
             && blocking.peek().is_some()
             && blocking.all(|trip| trip.reason == "approval_required")
@@ -266,14 +265,14 @@ impl Decision {
     /// The decision as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        self.plain().unwrap_or_else(|| {
-            // A decision holds only texts, numbers and maps with text keys; writing it cannot fail.
+        self.plain_json().unwrap_or_else(|| {
+            // A decision holds only strings, numbers and maps with string keys, so serialization cannot fail.
             serde_json::to_string(self).unwrap_or_default()
         })
     }
 
-    /// The same for a decision that has nothing to tell, as most have; byte for byte what the long way gives.
-    fn plain(&self) -> Option<String> {
+    /// Fast path for a decision without trips or effects, the most common case. Produces the same bytes as serde.
+    fn plain_json(&self) -> Option<String> {
         let Decision { session, seq, decision, state, trips, feedback, retry_after_ms, effects, output } =
             self;
         let silent = trips.is_empty() && effects.is_empty() && output.is_none();
@@ -296,10 +295,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_with_nothing_to_tell_is_written_as_any_other() {
+    fn plain_json_fast_path_matches_serde() {
         let verdicts = [Verdict::Allow, Verdict::Warn, Verdict::Block, Verdict::Halt];
-        let states =
-            [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted, Status::Ended];
+        let states = [
+            SessionPhase::Running,
+            SessionPhase::AwaitingConfirmation,
+            SessionPhase::Blocked,
+            SessionPhase::Halted,
+            SessionPhase::Ended,
+        ];
         let mut plain = 0;
         for session in ["s1", "", "ünï/1", "a\"b", "a\\b", "a\nb", "a\u{7f}\u{2028}b"] {
             for (decision, state) in verdicts.iter().flat_map(|v| states.iter().map(move |s| (*v, *s))) {
@@ -310,7 +314,7 @@ mod tests {
                     state,
                     ..Decision::default()
                 };
-                plain += usize::from(quiet.plain().is_some());
+                plain += usize::from(quiet.plain_json().is_some());
                 let told = Decision { feedback: Some("stop".to_owned()), ..quiet.clone() };
                 let waits = Decision { retry_after_ms: Some(3), ..quiet.clone() };
                 for one in [quiet, told, waits] {

@@ -1,14 +1,14 @@
-//! What can be wrong with an event, as a value with a stable code, a sentence, and what to do about it.
+//! Errors in events: a stable code, a message, and a hint.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A stable code of an error in an event; each has a section in `docs/errors.md`.
+/// Stable error code; each has a section in `docs/errors.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum ErrorCode {
     /// The line is not JSON, or not one JSON object.
-    BrokenLine,
+    InvalidJson,
     /// The line is longer than an event may be.
     EventTooLarge,
     /// The JSON is nested too deeply.
@@ -19,77 +19,79 @@ pub enum Code {
     NotUtf8,
     /// A required field is missing.
     MissingField,
-    /// A field has another type or range than the contract says.
+    /// A field has the wrong type or an out-of-range value.
     WrongType,
     /// The event's `type` is not known.
     UnknownEvent,
-    /// The same id came with another body.
+    /// The same id was sent with a different body.
     EventConflict,
-    /// The policy inside the event cannot be used.
+    /// The inline policy is invalid.
     BadPolicy,
-    /// The workflow inside the event cannot be used.
+    /// The inline workflow is invalid.
     BadWorkflow,
     /// A name or id is too long.
     NameTooLong,
     /// Stored state cannot be read.
     BadState,
-    /// The input holds no event at all.
+    /// The input contains no event.
     EmptyInput,
-    /// The input looks like no format that is known.
+    /// The input has no known format.
     UnknownFormat,
-    /// The input is one JSON document, and larger than may be read at once.
+    /// The input is a single JSON document that is too large to read at once.
     DocumentTooLarge,
-    /// A check's `kind` names no tool whose output can be read.
+    /// The `kind` of a check names no tool with a supported output format.
     UnknownCheckKind,
 }
 
-impl Code {
-    /// The code as it is printed.
+impl ErrorCode {
+    /// The printed code.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Code::BrokenLine => "broken_line",
-            Code::EventTooLarge => "event_too_large",
-            Code::EventTooDeep => "event_too_deep",
-            Code::DuplicateKey => "duplicate_key",
-            Code::NotUtf8 => "not_utf8",
-            Code::MissingField => "missing_field",
-            Code::WrongType => "wrong_type",
-            Code::UnknownEvent => "unknown_event",
-            Code::EventConflict => "event_conflict",
-            Code::BadPolicy => "bad_policy",
-            Code::BadWorkflow => "bad_workflow",
-            Code::NameTooLong => "name_too_long",
-            Code::BadState => "bad_state",
-            Code::EmptyInput => "empty_input",
-            Code::UnknownFormat => "unknown_format",
-            Code::DocumentTooLarge => "document_too_large",
-            Code::UnknownCheckKind => "unknown_check_kind",
+            ErrorCode::InvalidJson => "invalid_json",
+            ErrorCode::EventTooLarge => "event_too_large",
+            ErrorCode::EventTooDeep => "event_too_deep",
+            ErrorCode::DuplicateKey => "duplicate_key",
+            ErrorCode::NotUtf8 => "not_utf8",
+            ErrorCode::MissingField => "missing_field",
+            ErrorCode::WrongType => "wrong_type",
+            ErrorCode::UnknownEvent => "unknown_event",
+            ErrorCode::EventConflict => "event_conflict",
+            ErrorCode::BadPolicy => "bad_policy",
+            ErrorCode::BadWorkflow => "bad_workflow",
+            ErrorCode::NameTooLong => "name_too_long",
+            ErrorCode::BadState => "bad_state",
+            ErrorCode::EmptyInput => "empty_input",
+            ErrorCode::UnknownFormat => "unknown_format",
+            ErrorCode::DocumentTooLarge => "document_too_large",
+            ErrorCode::UnknownCheckKind => "unknown_check_kind",
         }
     }
 }
 
-/// An error in an event or in stored state. Nothing was counted when it is returned.
+/// An error in an event or in stored state. The state is unchanged when it is returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Error {
     /// The stable code.
-    pub code: Code,
-    /// What is wrong, in one line.
-    pub what: String,
-    /// What to do about it, in one line.
-    pub advice: String,
+    pub code: ErrorCode,
+    /// The problem, in one line.
+    #[serde(rename = "what")]
+    pub message: String,
+    /// How to fix it, in one line.
+    #[serde(rename = "advice")]
+    pub help: String,
 }
 
 impl Error {
-    /// Makes an error from its parts.
-    pub fn new(code: Code, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Error { code, what: what.into(), advice: advice.into() }
+    /// Creates an error from its parts.
+    pub fn new(code: ErrorCode, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Error { code, message: message.into(), help: help.into() }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]", self.what, self.code.as_str())
+        write!(f, "{} [{}]", self.message, self.code.as_str())
     }
 }
 

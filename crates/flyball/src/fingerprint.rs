@@ -1,6 +1,6 @@
-//! Fingerprints: eight bytes that stand for a text, an argument list or a whole result.
+//! Fingerprints: 64-bit hashes of texts, arguments and results.
 //!
-//! Guards compare fingerprints only, so that a session's windows stay small whatever the tools print.
+//! Guards compare only fingerprints, so a session's windows stay small no matter how much the tools print.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,10 +13,10 @@ pub struct Fingerprint(u64);
 const SEED: u64 = 0x666c_7962_616c_6c31;
 
 impl Fingerprint {
-    /// The fingerprint of nothing: stands for "no result yet".
+    /// The null fingerprint: no result yet.
     pub const NONE: Fingerprint = Fingerprint(0);
 
-    /// Takes the fingerprint of some bytes.
+    /// Fingerprint of bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let hash = xxh3_64_with_seed(bytes, SEED);
@@ -24,28 +24,28 @@ impl Fingerprint {
         Fingerprint(if hash == 0 { 1 } else { hash })
     }
 
-    /// Takes the fingerprint of a text.
+    /// Fingerprint of a text.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         Self::of(text.as_bytes())
     }
 
-    /// Joins two fingerprints into one; the order matters.
+    /// Combines two fingerprints into one; the order matters.
     #[must_use]
-    pub fn with(self, other: Fingerprint) -> Self {
+    pub fn combine(self, other: Fingerprint) -> Self {
         let mut bytes = [0_u8; 16];
         bytes[..8].copy_from_slice(&self.0.to_le_bytes());
         bytes[8..].copy_from_slice(&other.0.to_le_bytes());
         Self::of(&bytes)
     }
 
-    /// Whether this stands for nothing.
+    /// Whether this is the null fingerprint.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// The number behind it, for deterministic jitter.
+    /// The underlying number, for deterministic jitter.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -64,7 +64,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-// Eight plain bytes: a variable-length integer would need ten for most fingerprints.
+// Eight raw bytes: a variable-length integer would need ten for most fingerprints.
 impl Serialize for Fingerprint {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {

@@ -1,8 +1,8 @@
 //! Flyball: the governor for AI agents.
 //!
-//! This crate is the pure core. It folds a session's events into decisions (allow, warn, block, halt), each with the
-//! evidence behind it. It has no clock, does no I/O, uses no randomness and performs no effect: the same events under
-//! the same policy give the same decisions, byte for byte, on every machine.
+//! This crate is the pure core. It folds a session's events into decisions (allow, warn, block, halt), each with its
+//! evidence. It has no clock, does no I/O, uses no randomness and performs no effect: the same events under the same
+//! policy give the same decisions, byte for byte, on every machine.
 //!
 //! ```
 //! use flyball::{Event, PolicySource, Preset, Sessions, Verdict};
@@ -20,27 +20,29 @@
 //! ```
 
 mod actions;
-mod answers;
 pub mod backpressure;
 mod blank;
+mod bounded_map;
+mod call_ledger;
 pub mod completion;
 pub mod confirm;
+mod deceptive_chars;
 mod decision;
+mod decision_cache;
 mod error;
 mod event;
+mod finalize;
 mod fingerprint;
-mod flow;
 mod governor;
 pub mod graph;
 mod guards;
-mod ledger;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;
 mod observation;
 pub mod output;
-mod periodic;
-mod person;
+mod period_detector;
+mod person_message;
 pub mod policy;
 mod reasons;
 mod report;
@@ -48,35 +50,36 @@ mod rules_version;
 mod sessions;
 mod state;
 mod suggest;
-mod tally;
 pub mod text;
-mod verdict;
-mod visible;
-mod window;
+mod tool_usage;
+pub mod units;
+mod workflow_position;
 
 pub use actions::{SuggestedAction, action_text, shell_word};
 pub use blank::is_blank;
+pub use deceptive_chars::{escape_deceptive, is_deceptive};
 pub use decision::{
-    BudgetUse, Decision, Effect, Evidence, HaltReason, Natural, Severity, Status, Trip, Verdict,
+    BudgetUsage, Decision, Effect, Evidence, HaltReason, SessionPhase, Trip, TripSeverity, UnclampedSeverity,
+    Verdict,
 };
-pub use error::{Code, Error};
+pub use error::{Error, ErrorCode};
 pub use event::{
-    Better, Check, CheckKind, Denier, Event, EventId, Kind, Origin, PlanStep, ReleaseMode, Usage,
-    canonical_json, effect_of, normalise_into, normalised, type_names as event_types, without_timestamps,
+    BetterDirection, Check, CheckKind, DeniedBy, Event, EventId, EventKind, MessageOrigin, PlanStep,
+    ReleaseMode, Usage, canonical_json, guess_tool_effect, normalize, normalize_into, strip_timestamps,
+    type_names as event_types,
 };
+pub use finalize::waits_for_person;
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{APPROVED_BY, Ancestor, Family, GUARDS, granted_amount};
+pub use guards::{APPROVED_BY, Ancestor, Ancestors, GUARD_NAMES, granted_amount};
 pub use policy::{Policy, Preset};
-pub use reasons::{Ending, REASONS, ending};
+pub use reasons::{EndingKind, REASONS, ending_kind};
 pub use report::{
-    BreakerReport, BreakerState, BudgetReport, GuardHold, LoopReport, OperatorStop, Report, Standing,
-    Transition, TransitionHistory, Waiting,
+    BreakerReport, BreakerStatus, BudgetReport, GuardHold, LoopReport, NodeTransition, OperatorStop,
+    SessionReport, StatusSummary, TransitionHistory, Waiting,
 };
 pub use rules_version::RulesVersion;
 pub use sessions::{PolicyChange, PolicySource, Session, Sessions};
-pub use state::State;
+pub use state::SessionState;
 pub use suggest::closest;
-pub use tally::ToolUse;
-pub use verdict::waits;
-pub use visible::{is_deceptive, visible};
+pub use tool_usage::ToolUsage;

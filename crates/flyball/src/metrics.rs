@@ -1,83 +1,82 @@
-//! What is counted over all sessions, for people who watch many of them: refusals, circles, retries, confirmations,
-//! halts, health.
+//! Counters over all sessions: denials, cycles, retries, confirmations, halts and health.
 //!
-//! A pure fold like the governor: an event and its decision go in, numbers come out, as JSON or as the text that
-//! Prometheus reads. Names of sessions and arguments are in none of them, and the kinds of things that are told apart are
-//! bounded.
+//! A pure fold like the governor: it takes events with their decisions and produces numbers, as JSON or in the
+//! Prometheus text format. Session names and arguments never appear, and the number of label values is bounded.
 
-mod text;
+mod prometheus;
 
-pub use text::Family;
+pub use prometheus::MetricFamily;
 
-use crate::decision::{Decision, HaltReason, Severity, Status};
-use crate::event::{Event, Kind};
-use crate::guards::{BREAKER, OPENED};
-use crate::reasons::{Ending, ending};
+use crate::decision::{Decision, HaltReason, SessionPhase, TripSeverity};
+use crate::event::{Event, EventKind};
+use crate::guards::{BREAKER_SCOPE, OPENED_SCOPE};
+use crate::reasons::{EndingKind, ending_kind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many operations, guards or tools are told apart; the others are counted as `other`.
-const APART: usize = 100;
-/// A session is degraded until so many events have passed without trouble.
-const RECOVERY: u64 = 10;
+/// Maximum number of distinct operations, guards or tools; the rest are counted as `other`.
+const MAX_LABEL_VALUES: usize = 100;
+/// A session stays degraded until this many events have passed without trouble.
+const RECOVERY_EVENTS: u64 = 10;
 
-/// How a session does.
+/// The health of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Health {
+pub enum SessionHealth {
     /// Nothing is wrong.
     Ok,
-    /// It runs, but was warned or refused something within its last ten events.
+    /// The session runs, but was warned or denied something within its last ten events.
     Degraded,
-    /// It stands still: it was going round and round, and waits for a person.
+    /// The session was caught in a loop and waits for a person.
     Thrashing,
-    /// It is halted: a budget, a limit or patience is used up.
+    /// The session is halted: a budget, a limit or a retry allowance is used up.
     Exhausted,
 }
 
-impl Health {
-    /// All of them, best first.
-    pub const ALL: [Health; 4] = [Health::Ok, Health::Degraded, Health::Thrashing, Health::Exhausted];
+impl SessionHealth {
+    /// All values, best first.
+    pub const ALL: [SessionHealth; 4] =
+        [SessionHealth::Ok, SessionHealth::Degraded, SessionHealth::Thrashing, SessionHealth::Exhausted];
 
-    /// The word for it.
+    /// The name of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Health::Ok => "ok",
-            Health::Degraded => "degraded",
-            Health::Thrashing => "thrashing",
-            Health::Exhausted => "exhausted",
+            SessionHealth::Ok => "ok",
+            SessionHealth::Degraded => "degraded",
+            SessionHealth::Thrashing => "thrashing",
+            SessionHealth::Exhausted => "exhausted",
         }
     }
 }
 
-/// Failed and succeeded attempts of an operation.
+/// Attempts at an operation, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Attempts {
-    /// How many failed.
+pub struct OperationCounts {
+    /// Failed attempts.
     pub failed: u64,
-    /// How many succeeded.
+    /// Successful attempts.
     pub succeeded: u64,
-    /// How often there were too many failures: the breaker opened.
+    /// How often the circuit breaker opened because of too many failures.
     pub breaker_opened: u64,
 }
 
-/// What became of questions whether a plan may be run.
+/// Outcomes of plan confirmations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Confirmations {
-    /// Put to a person.
+pub struct ConfirmationCounts {
+    /// Requested from a person.
     pub asked: u64,
-    /// Answered with a yes.
+    /// Confirmed.
     pub confirmed: u64,
-    /// Answered with a no, or taken back.
+    /// Rejected or canceled.
     pub rejected: u64,
-    /// Answers that were neither.
+    /// Unclear answers.
     pub unclear: u64,
     /// Answered too late.
     pub expired: u64,
-    /// Given up after too many unclear answers.
+    /// Aborted after too many unclear answers.
     pub aborted: u64,
-    /// Dropped because something else was asked for.
+    /// Replaced because the person asked for something else.
     pub replaced: u64,
 }
 
@@ -86,67 +85,67 @@ pub struct Confirmations {
 pub struct TripKind {
     /// The guard.
     pub guard: String,
-    /// The fine reason.
+    /// The detailed reason.
     pub reason: String,
-    /// How grave.
+    /// The severity.
     pub severity: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Vital {
-    status: Status,
+struct SessionVitals {
+    status: SessionPhase,
     exhausted: bool,
-    /// Events since the last trouble.
-    quiet: u64,
+    /// Events since the last warning, block or halt.
+    events_since_trouble: u64,
 }
 
-/// The counts.
+/// The counters.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Metrics {
     /// Events.
     pub events: u64,
     /// Decisions by verdict.
     pub decisions: BTreeMap<&'static str, u64>,
-    /// Entries into a phase that were refused.
+    /// Blocked visits to a phase.
     pub phase_visits_blocked: u64,
-    /// Transitions that were refused because an edge was taken too often.
+    /// Transitions blocked because an edge was used too often.
     pub transitions_blocked: u64,
-    /// Circles of phases or calls that were found and refused.
+    /// Cycles of phases or calls that were detected and blocked.
     pub cycles_detected: u64,
-    /// How often a person was called.
+    /// How often a person was called in.
     pub hitl_triggered: u64,
-    /// Calls that were refused because they repeat.
+    /// Calls blocked because they repeat.
     pub repetitions_blocked: u64,
-    /// Answers of a model that could not be used.
+    /// Model responses that failed to parse.
     pub validation_failures: u64,
-    /// Completions that a quality gate refused.
+    /// Completions blocked by a quality gate.
     pub gate_blocks: u64,
-    /// Outputs that were too large and went to a file.
+    /// Outputs that were too large and were written to a file.
     pub large_responses: u64,
     /// Halts by coarse reason.
     pub halts: BTreeMap<&'static str, u64>,
     /// Trips by guard, reason and severity.
-    #[serde(serialize_with = "text::listed")]
+    #[serde(serialize_with = "prometheus::serialize_trips")]
     pub trips: BTreeMap<TripKind, u64>,
     /// Attempts by operation.
-    pub operations: BTreeMap<String, Attempts>,
-    /// Questions whether a plan may be run.
-    pub confirmations: Confirmations,
+    pub operations: BTreeMap<String, OperationCounts>,
+    /// Plan confirmations.
+    pub confirmations: ConfirmationCounts,
     /// Releases by guard.
     pub releases: BTreeMap<String, u64>,
-    /// Tokens sent to models.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens that models wrote.
+    /// Output tokens.
     pub tokens_out: u64,
-    /// Millionths of a dollar.
+    /// Cost in millionths of a dollar.
     pub cost_micro_usd: u64,
     #[serde(skip)]
-    sessions: BTreeMap<String, Vital>,
+    sessions: BTreeMap<String, SessionVitals>,
 }
 
-/// The count of a name, or of `other` when too many are told apart already.
-fn bounded<'a, V: Default>(map: &'a mut BTreeMap<String, V>, name: &str) -> &'a mut V {
-    let name = if map.len() >= APART && !map.contains_key(name) { "other" } else { name };
+/// The counter of a name, or of `other` if there are too many names.
+fn bounded_entry<'a, V: Default>(map: &'a mut BTreeMap<String, V>, name: &str) -> &'a mut V {
+    let name = if map.len() >= MAX_LABEL_VALUES && !map.contains_key(name) { "other" } else { name };
     map.entry(name.to_owned()).or_default()
 }
 
@@ -158,46 +157,48 @@ impl Metrics {
         self.tokens_in = self.tokens_in.saturating_add(event.usage.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(event.usage.tokens_out);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(event.usage.cost_micro_usd);
-        self.event(event);
-        // What a halted session asks for is answered with the same trip again: it is counted once.
-        let halted = self.sessions.get(&event.session).is_some_and(|was| was.status == Status::Halted);
+        self.record_event(event);
+        // Requests of a halted session repeat the same trip, which is counted only once.
+        let halted = self.sessions.get(&event.session).is_some_and(|was| was.status == SessionPhase::Halted);
         if !halted {
-            self.trips(event, decision);
+            self.record_trips(event, decision);
         }
-        if !halted && decision.state == Status::Halted {
+        if !halted && decision.state == SessionPhase::Halted {
             let reason = decision.trips.iter().find_map(|trip| trip.halt_reason);
             *self.halts.entry(reason.map_or("user_stop", HaltReason::as_str)).or_default() += 1;
         }
-        self.effects(decision);
-        self.vital(event, decision);
+        self.record_effects(decision);
+        self.record_vitals(event, decision);
     }
 
-    fn event(&mut self, event: &Event) {
+    fn record_event(&mut self, event: &Event) {
         match &event.kind {
-            Kind::OperationFailed { operation, .. } => bounded(&mut self.operations, operation).failed += 1,
-            Kind::OperationSucceeded { operation, .. } => {
-                bounded(&mut self.operations, operation).succeeded += 1;
+            EventKind::OperationFailed { operation, .. } => {
+                bounded_entry(&mut self.operations, operation).failed += 1
             }
-            Kind::ValidationFailed { .. } => self.validation_failures += 1,
-            Kind::ConfirmationRequested { .. } => self.confirmations.asked += 1,
-            Kind::HumanReleased { guard, .. } => {
-                *bounded(&mut self.releases, guard.as_deref().unwrap_or("all")) += 1;
+            EventKind::OperationSucceeded { operation, .. } => {
+                bounded_entry(&mut self.operations, operation).succeeded += 1;
             }
-            Kind::ToolFinished { .. } if event.extra.contains_key("large") => self.large_responses += 1,
-            Kind::OutputReceived { output: Some(_), .. } => self.large_responses += 1,
+            EventKind::ValidationFailed { .. } => self.validation_failures += 1,
+            EventKind::ConfirmationRequested { .. } => self.confirmations.asked += 1,
+            EventKind::HumanReleased { guard, .. } => {
+                *bounded_entry(&mut self.releases, guard.as_deref().unwrap_or("all")) += 1;
+            }
+            EventKind::ToolFinished { .. } if event.extra.contains_key("large") => self.large_responses += 1,
+            EventKind::OutputReceived { output: Some(_), .. } => self.large_responses += 1,
             _ => {}
         }
     }
 
-    fn trips(&mut self, event: &Event, decision: &Decision) {
+    fn record_trips(&mut self, event: &Event, decision: &Decision) {
         for trip in &decision.trips {
-            let refused = matches!(trip.severity, Severity::Block | Severity::Halt);
+            let refused = matches!(trip.severity, TripSeverity::Block | TripSeverity::Halt);
             let kind = TripKind {
                 guard: trip.guard.clone(),
                 reason: trip.reason.clone(),
                 severity: trip.severity.as_str(),
             };
-            if self.trips.len() < APART * 4 || self.trips.contains_key(&kind) {
+            if self.trips.len() < MAX_LABEL_VALUES * 4 || self.trips.contains_key(&kind) {
                 *self.trips.entry(kind).or_default() += 1;
             }
             if trip.reason == "confirmation_unclear" {
@@ -205,8 +206,8 @@ impl Metrics {
             }
             let waited = || self.sessions.get(&event.session).map(|was| was.status);
             if trip.reason == "approval_required"
-                && decision.state == Status::AwaitingConfirmation
-                && waited() != Some(Status::AwaitingConfirmation)
+                && decision.state == SessionPhase::AwaitingConfirmation
+                && waited() != Some(SessionPhase::AwaitingConfirmation)
             {
                 self.confirmations.asked += 1;
             }
@@ -220,13 +221,13 @@ impl Metrics {
                 "repetition" | "recurrence" => self.repetitions_blocked += 1,
                 "gate" => self.gate_blocks += 1,
                 "retry" => match &event.kind {
-                    Kind::OperationFailed { operation, .. } => {
-                        bounded(&mut self.operations, operation).breaker_opened += 1;
+                    EventKind::OperationFailed { operation, .. } => {
+                        bounded_entry(&mut self.operations, operation).breaker_opened += 1;
                     }
-                    Kind::OperationRequested { operation, .. }
-                        if trip.scope.get(BREAKER).is_some_and(|breaker| breaker == OPENED) =>
+                    EventKind::OperationRequested { operation, .. }
+                        if trip.scope.get(BREAKER_SCOPE).is_some_and(|breaker| breaker == OPENED_SCOPE) =>
                     {
-                        bounded(&mut self.operations, operation).breaker_opened += 1;
+                        bounded_entry(&mut self.operations, operation).breaker_opened += 1;
                     }
                     _ => {}
                 },
@@ -235,7 +236,7 @@ impl Metrics {
         }
     }
 
-    fn effects(&mut self, decision: &Decision) {
+    fn record_effects(&mut self, decision: &Decision) {
         for effect in &decision.effects {
             match effect.effect.as_str() {
                 "label.added" => self.hitl_triggered += 1,
@@ -249,29 +250,38 @@ impl Metrics {
         }
     }
 
-    fn vital(&mut self, event: &Event, decision: &Decision) {
-        if decision.state == Status::Ended {
+    fn record_vitals(&mut self, event: &Event, decision: &Decision) {
+        if decision.state == SessionPhase::Ended {
             self.sessions.remove(&event.session);
             return;
         }
         let was = self.sessions.get(&event.session).copied();
-        let trouble = decision.trips.iter().any(|trip| trip.severity >= Severity::Warn);
-        let exhausted = decision.trips.iter().any(|trip| ending(&trip.reason) == Some(Ending::Exhaustion));
-        let quiet = if trouble { 0 } else { was.map_or(RECOVERY, |was| was.quiet.saturating_add(1)) };
+        let trouble = decision.trips.iter().any(|trip| trip.severity >= TripSeverity::Warn);
+        let exhausted =
+            decision.trips.iter().any(|trip| ending_kind(&trip.reason) == Some(EndingKind::Exhaustion));
+        let quiet = if trouble {
+            0
+        } else {
+            was.map_or(RECOVERY_EVENTS, |was| was.events_since_trouble.saturating_add(1))
+        };
         let exhausted = exhausted || was.is_some_and(|was| was.exhausted && was.status == decision.state);
-        self.sessions.insert(event.session.clone(), Vital { status: decision.state, exhausted, quiet });
+        self.sessions.insert(
+            event.session.clone(),
+            SessionVitals { status: decision.state, exhausted, events_since_trouble: quiet },
+        );
     }
 
-    /// How a session does, if it is known and has not ended.
+    /// The health of a session, if it is known and has not ended.
     #[must_use]
-    pub fn health(&self, session: &str) -> Option<Health> {
-        self.sessions.get(session).map(Vital::health)
+    pub fn health(&self, session: &str) -> Option<SessionHealth> {
+        self.sessions.get(session).map(SessionVitals::health)
     }
 
-    /// Sessions that have not ended, by how they do.
+    /// Active sessions by health.
     #[must_use]
-    pub fn sessions(&self) -> BTreeMap<Health, u64> {
-        let mut all: BTreeMap<Health, u64> = Health::ALL.into_iter().map(|health| (health, 0)).collect();
+    pub fn sessions_by_health(&self) -> BTreeMap<SessionHealth, u64> {
+        let mut all: BTreeMap<SessionHealth, u64> =
+            SessionHealth::ALL.into_iter().map(|health| (health, 0)).collect();
         for vital in self.sessions.values() {
             *all.entry(vital.health()).or_default() += 1;
         }
@@ -280,10 +290,15 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// Sessions that have not ended, by what they are doing.
+    /// Active sessions by status.
     #[must_use]
-    pub fn states(&self) -> BTreeMap<&'static str, u64> {
-        let all = [Status::Running, Status::AwaitingConfirmation, Status::Blocked, Status::Halted];
+    pub fn sessions_by_status(&self) -> BTreeMap<&'static str, u64> {
+        let all = [
+            SessionPhase::Running,
+            SessionPhase::AwaitingConfirmation,
+            SessionPhase::Blocked,
+            SessionPhase::Halted,
+        ];
         let mut all: BTreeMap<&'static str, u64> = all.map(|status| (status.as_str(), 0)).into();
         for vital in self.sessions.values() {
             *all.entry(vital.status.as_str()).or_default() += 1;
@@ -292,13 +307,13 @@ impl Metrics {
     }
 }
 
-impl Vital {
-    fn health(&self) -> Health {
+impl SessionVitals {
+    fn health(&self) -> SessionHealth {
         match self.status {
-            Status::Halted if self.exhausted => Health::Exhausted,
-            Status::Halted | Status::Blocked => Health::Thrashing,
-            _ if self.quiet < RECOVERY => Health::Degraded,
-            _ => Health::Ok,
+            SessionPhase::Halted if self.exhausted => SessionHealth::Exhausted,
+            SessionPhase::Halted | SessionPhase::Blocked => SessionHealth::Thrashing,
+            _ if self.events_since_trouble < RECOVERY_EVENTS => SessionHealth::Degraded,
+            _ => SessionHealth::Ok,
         }
     }
 }

@@ -1,45 +1,45 @@
-//! Large outputs: what a model is given instead of a text that would fill its context.
+//! Large outputs: replacement texts for outputs that would fill a model's context.
 //!
-//! The governor keeps no text. Whoever receives an output (`output.received`) stores it first and tells the governor where
-//! ([`StoredOutput`]); the decision carries the reference, a preview and the text to hand to the model. If the output could
-//! not be stored it is cut, and the text says so.
+//! The governor stores no text. The receiver of an output (`output.received`) stores it first and passes the location
+//! ([`StoredOutput`]); the decision carries the reference, a preview and the text for the model. If the output could
+//! not be stored, it is truncated and the text says so.
 
-use crate::policy::{LargeResponse, Mode};
+use crate::policy::{GuardMode, LargeResponsePolicy};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Characters that the notice about a cut takes at most.
-const NOTICE_CHARS: usize = 400;
+/// Maximum length of the truncation notice, in characters.
+const MAX_NOTICE_CHARS: usize = 400;
 
-/// When an output is large, and how much of it is shown.
+/// Size limits for outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// Outputs of up to this many characters stay as they are. `None` = all do.
-    pub threshold: Option<usize>,
-    /// How many characters of a large output are shown.
-    pub preview: usize,
+    /// Outputs up to this many characters are unchanged; `None` = no limit.
+    pub threshold_chars: Option<usize>,
+    /// Length of the preview, in characters.
+    pub preview_chars: usize,
 }
 
 impl Default for OutputLimits {
     fn default() -> Self {
-        OutputLimits::from(&LargeResponse::default())
+        OutputLimits::from(&LargeResponsePolicy::default())
     }
 }
 
-impl From<&LargeResponse> for OutputLimits {
-    fn from(policy: &LargeResponse) -> Self {
+impl From<&LargeResponsePolicy> for OutputLimits {
+    fn from(policy: &LargeResponsePolicy) -> Self {
         let size = |chars: u64| usize::try_from(chars).unwrap_or(usize::MAX);
-        let threshold = policy.threshold.filter(|_| policy.mode != Mode::Off).map(size);
-        OutputLimits { threshold, preview: size(policy.preview) }
+        let threshold = policy.threshold.filter(|_| policy.mode != GuardMode::Off).map(size);
+        OutputLimits { threshold_chars: threshold, preview_chars: size(policy.preview) }
     }
 }
 
 impl OutputLimits {
-    /// The number of characters of a text that is large; `None` if it is not.
+    /// The number of characters of a large text; `None` if the text is not large.
     #[must_use]
-    pub fn exceeded_by(&self, text: &str) -> Option<usize> {
-        let threshold = self.threshold?;
-        // A text has no more characters than bytes, so most are not counted.
+    pub fn large_char_count(&self, text: &str) -> Option<usize> {
+        let threshold = self.threshold_chars?;
+        // A text has no more characters than bytes, so most texts need no counting.
         if text.len() <= threshold {
             return None;
         }
@@ -49,19 +49,19 @@ impl OutputLimits {
     /// The beginning of a large text.
     #[must_use]
     pub fn preview_of(&self, text: &str) -> String {
-        text.chars().take(self.preview.min(self.threshold.unwrap_or(usize::MAX))).collect()
+        text.chars().take(self.preview_chars.min(self.threshold_chars.unwrap_or(usize::MAX))).collect()
     }
 
-    /// As much of a text as fits together with the notice that it was cut.
+    /// Truncates a text so that it fits together with the truncation notice.
     #[must_use]
-    pub fn cut(&self, text: &str) -> String {
-        let threshold = self.threshold.unwrap_or(usize::MAX);
-        let room = threshold.saturating_sub(NOTICE_CHARS).max(self.preview.min(threshold));
+    pub fn truncate(&self, text: &str) -> String {
+        let threshold = self.threshold_chars.unwrap_or(usize::MAX);
+        let room = threshold.saturating_sub(MAX_NOTICE_CHARS).max(self.preview_chars.min(threshold));
         text.chars().take(room).collect()
     }
 }
 
-/// Where a large output is, as whoever stored it tells the governor.
+/// Location of a large output, as reported by the component that stored it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredOutput {
     /// The reference it is read by; `None` if it could not be stored.
@@ -76,14 +76,14 @@ pub struct StoredOutput {
     /// Its length in characters.
     #[serde(default)]
     pub chars: u64,
-    /// Why it could not be stored.
+    /// Error if it could not be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// A large output in a decision: `output {ref, preview, bytes, chars, text}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Output {
+pub struct LargeOutput {
     /// The reference it is read by; `None` if it could not be stored.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
@@ -93,19 +93,19 @@ pub struct Output {
     pub bytes: u64,
     /// Its length in characters.
     pub chars: u64,
-    /// What to hand to the model instead of the output.
+    /// Replacement text for the model.
     pub text: String,
 }
 
-impl Output {
-    /// The answer to an `output.received` event; `None` if the text is small and passes through unchanged.
-    pub(crate) fn of(text: &str, stored: Option<&StoredOutput>, limits: OutputLimits) -> Option<Self> {
+impl LargeOutput {
+    /// The result for an `output.received` event; `None` if the text is small and stays unchanged.
+    pub(crate) fn from_text(text: &str, stored: Option<&StoredOutput>, limits: OutputLimits) -> Option<Self> {
         if let Some(stored) = stored {
             let shown = match (&stored.reference, stored.error.as_deref()) {
                 (Some(reference), _) => preview_text(&stored.preview, stored.chars, &read_hints(reference)),
-                (None, why) => cut_text(text, stored.chars, why.unwrap_or("it was not stored")),
+                (None, why) => truncated_text(text, stored.chars, why.unwrap_or("it was not stored")),
             };
-            return Some(Output {
+            return Some(LargeOutput {
                 reference: stored.reference.clone(),
                 preview: stored.preview.clone(),
                 bytes: stored.bytes,
@@ -113,21 +113,21 @@ impl Output {
                 text: shown,
             });
         }
-        let chars = limits.exceeded_by(text)? as u64;
-        Some(Output {
+        let chars = limits.large_char_count(text)? as u64;
+        Some(LargeOutput {
             reference: None,
             preview: limits.preview_of(text),
             bytes: text.len() as u64,
             chars,
-            text: cut_text(&limits.cut(text), chars, "no store keeps it"),
+            text: truncated_text(&limits.truncate(text), chars, "no store keeps it"),
         })
     }
 }
 
-/// How a stored output is read on any path.
-fn read_hints(reference: &str) -> Hints {
-    Hints {
-        place: reference.to_owned(),
+/// How to read a stored output.
+fn read_hints(reference: &str) -> ReadHints {
+    ReadHints {
+        location: reference.to_owned(),
         lines: vec![
             format!("Read a part of it: flyball output {reference} --offset 0 --limit 20000"),
             format!("Over HTTP: GET /v1/outputs/{reference}?offset=0&limit=20000"),
@@ -136,21 +136,21 @@ fn read_hints(reference: &str) -> Hints {
     }
 }
 
-/// Where a large output is, and how it is read there.
+/// Location of a large output, and how to read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hints {
-    /// The place, in the words of whoever reads it there: a reference or a path.
-    pub place: String,
-    /// How to read it, one line each.
+pub struct ReadHints {
+    /// The location as its reader knows it: a reference or a path.
+    pub location: String,
+    /// Instructions, one line each.
     pub lines: Vec<String>,
 }
 
-/// The text for an output that is stored.
+/// Replacement text for a stored output.
 #[must_use]
-pub fn preview_text(preview: &str, chars: u64, hints: &Hints) -> String {
+pub fn preview_text(preview: &str, chars: u64, hints: &ReadHints) -> String {
     let mut text = format!(
         "Tool response too large ({chars} characters). Full output saved to: {}\n\nTo examine the output:\n",
-        hints.place
+        hints.location
     );
     for line in &hints.lines {
         // Writing into a string cannot fail.
@@ -161,9 +161,9 @@ pub fn preview_text(preview: &str, chars: u64, hints: &Hints) -> String {
     text
 }
 
-/// The text for an output that could not be stored: its beginning, and why the rest is missing.
+/// Replacement text for an output that could not be stored: its beginning and the reason.
 #[must_use]
-pub fn cut_text(shown: &str, chars: u64, why: &str) -> String {
+pub fn truncated_text(shown: &str, chars: u64, why: &str) -> String {
     let length = shown.chars().count();
     format!(
         "{shown}\n\n[TRUNCATED: Response was {chars} characters, showing first {length}]\n\

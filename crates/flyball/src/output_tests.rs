@@ -1,14 +1,21 @@
-//! What a model is given instead of a large output.
+//! Tests of large output replacement.
 
-use super::{Output, OutputLimits, StoredOutput};
+use super::{LargeOutput, OutputLimits, StoredOutput};
 
-const LIMITS: OutputLimits = OutputLimits { threshold: Some(600), preview: 10 };
+const LIMITS: OutputLimits = OutputLimits { threshold_chars: Some(600), preview_chars: 10 };
 
 #[test]
-fn a_text_up_to_the_threshold_passes_through() {
-    assert_eq!(Output::of(&"ä".repeat(600), None, LIMITS), None);
-    assert!(Output::of(&"ä".repeat(601), None, LIMITS).is_some());
-    assert_eq!(Output::of(&"x".repeat(9_999), None, OutputLimits { threshold: None, preview: 1 }), None);
+fn text_up_to_the_threshold_passes_through() {
+    assert_eq!(LargeOutput::from_text(&"ä".repeat(600), None, LIMITS), None);
+    assert!(LargeOutput::from_text(&"ä".repeat(601), None, LIMITS).is_some());
+    assert_eq!(
+        LargeOutput::from_text(
+            &"x".repeat(9_999),
+            None,
+            OutputLimits { threshold_chars: None, preview_chars: 1 }
+        ),
+        None
+    );
 }
 
 #[test]
@@ -20,7 +27,7 @@ fn a_stored_output_is_answered_with_its_reference_and_preview() {
         chars: 4_000,
         error: None,
     };
-    let output = Output::of("", Some(&stored), LIMITS).expect("an output");
+    let output = LargeOutput::from_text("", Some(&stored), LIMITS).expect("an output");
     assert_eq!((output.reference.as_deref(), output.bytes, output.chars), (Some("abc"), 5_000, 4_000));
     assert!(
         output.text.starts_with("Tool response too large (4000 characters). Full output saved to: abc\n")
@@ -29,8 +36,8 @@ fn a_stored_output_is_answered_with_its_reference_and_preview() {
 }
 
 #[test]
-fn an_output_that_nobody_stores_is_cut_and_says_so_within_the_threshold() {
-    let output = Output::of(&"y".repeat(1_000), None, LIMITS).expect("an output");
+fn unstored_output_is_truncated_with_a_note_within_the_threshold() {
+    let output = LargeOutput::from_text(&"y".repeat(1_000), None, LIMITS).expect("an output");
     assert_eq!(output.reference, None);
     assert!(
         output.text.contains("[TRUNCATED: Response was 1000 characters, showing first 200]"),

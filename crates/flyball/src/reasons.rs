@@ -1,95 +1,95 @@
-//! Every reason that a trip or a runner can give, and what kind of end it means.
+//! All reasons of trips and runners, with the kind of ending each indicates.
 //!
-//! A halt has one of five coarse reasons ([`crate::HaltReason`]), which say what went wrong. This table says how to
-//! count it: work that came to its end, work that used something up, work that somebody stopped, work that broke.
+//! A halt has one of five coarse reasons ([`crate::HaltReason`]) that describe the failure. This table classifies
+//! endings for statistics: success, exhaustion, external decision, error.
 
 use serde::Serialize;
 
-/// What kind of end a reason means.
+/// Kind of ending that a reason indicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
-    /// The work is done, or goes on elsewhere.
+pub enum EndingKind {
+    /// The work is done, or continues elsewhere.
     Success,
-    /// A budget, a limit or patience is used up.
+    /// A budget or limit is exhausted.
     Exhaustion,
-    /// Somebody or something outside decided: a person, a rule, a check.
+    /// An external decision: by a person, a rule or a check.
     External,
-    /// Something broke.
+    /// A technical error.
     Error,
 }
 
-/// Every reason with its kind of end. `completed`, `transition` and `error` are said by whoever ends a session; all
-/// others are reasons of trips.
-pub const REASONS: [(&str, Ending); 41] = [
-    ("completed", Ending::Success),
-    ("transition", Ending::Success),
-    ("max_runtime", Ending::Exhaustion),
-    ("max_turns", Ending::Exhaustion),
-    ("max_iterations", Ending::Exhaustion),
-    ("max_tokens", Ending::Exhaustion),
-    ("max_cost", Ending::Exhaustion),
-    ("max_steps", Ending::Exhaustion),
-    ("turn_timeout", Ending::Exhaustion),
-    ("node_budget", Ending::Exhaustion),
-    ("max_cycle_iterations", Ending::Exhaustion),
-    ("visit_limit", Ending::Exhaustion),
-    ("transition_limit", Ending::Exhaustion),
-    ("cycle_detected", Ending::Exhaustion),
-    ("repetition_loop", Ending::Exhaustion),
-    ("recurrence", Ending::Exhaustion),
-    ("stalled", Ending::Exhaustion),
-    ("oscillating", Ending::Exhaustion),
-    ("repeated_error", Ending::Exhaustion),
-    ("consecutive_failures", Ending::Exhaustion),
-    ("error_rate", Ending::Exhaustion),
-    ("validation_failure", Ending::Exhaustion),
-    ("retries_exhausted", Ending::Exhaustion),
-    ("loop_thrashing", Ending::Exhaustion),
-    ("quality_gate_exhausted", Ending::Exhaustion),
-    ("confirmation_aborted", Ending::Exhaustion),
-    ("repeated_question", Ending::Exhaustion),
-    ("repeated_denial", Ending::Exhaustion),
-    ("monologue", Ending::Exhaustion),
-    ("no_progress", Ending::Exhaustion),
-    ("transition_not_allowed", Ending::External),
-    ("quality_gate_blocked", Ending::External),
-    ("confirmation_expired", Ending::External),
-    ("confirmation_unclear", Ending::External),
-    ("confirmation_refused", Ending::External),
-    ("approval_required", Ending::External),
-    ("release_refused", Ending::External),
-    ("policy_waits", Ending::External),
-    ("rule", Ending::External),
-    ("user_stop", Ending::External),
-    ("error", Ending::Error),
+/// All reasons with their kind of ending. `completed`, `transition` and `error` are set by the sender of the session
+/// end; all others are trip reasons.
+pub const REASONS: [(&str, EndingKind); 41] = [
+    ("completed", EndingKind::Success),
+    ("transition", EndingKind::Success),
+    ("max_runtime", EndingKind::Exhaustion),
+    ("max_turns", EndingKind::Exhaustion),
+    ("max_iterations", EndingKind::Exhaustion),
+    ("max_tokens", EndingKind::Exhaustion),
+    ("max_cost", EndingKind::Exhaustion),
+    ("max_steps", EndingKind::Exhaustion),
+    ("turn_timeout", EndingKind::Exhaustion),
+    ("node_budget", EndingKind::Exhaustion),
+    ("max_cycle_iterations", EndingKind::Exhaustion),
+    ("visit_limit", EndingKind::Exhaustion),
+    ("transition_limit", EndingKind::Exhaustion),
+    ("cycle_detected", EndingKind::Exhaustion),
+    ("repetition_loop", EndingKind::Exhaustion),
+    ("recurrence", EndingKind::Exhaustion),
+    ("stalled", EndingKind::Exhaustion),
+    ("oscillating", EndingKind::Exhaustion),
+    ("repeated_error", EndingKind::Exhaustion),
+    ("consecutive_failures", EndingKind::Exhaustion),
+    ("error_rate", EndingKind::Exhaustion),
+    ("validation_failure", EndingKind::Exhaustion),
+    ("retries_exhausted", EndingKind::Exhaustion),
+    ("loop_thrashing", EndingKind::Exhaustion),
+    ("quality_gate_exhausted", EndingKind::Exhaustion),
+    ("confirmation_aborted", EndingKind::Exhaustion),
+    ("repeated_question", EndingKind::Exhaustion),
+    ("repeated_denial", EndingKind::Exhaustion),
+    ("monologue", EndingKind::Exhaustion),
+    ("no_progress", EndingKind::Exhaustion),
+    ("transition_not_allowed", EndingKind::External),
+    ("quality_gate_blocked", EndingKind::External),
+    ("confirmation_expired", EndingKind::External),
+    ("confirmation_unclear", EndingKind::External),
+    ("confirmation_refused", EndingKind::External),
+    ("approval_required", EndingKind::External),
+    ("release_refused", EndingKind::External),
+    ("policy_waits", EndingKind::External),
+    ("rule", EndingKind::External),
+    ("user_stop", EndingKind::External),
+    ("error", EndingKind::Error),
 ];
 
-/// The kind of end that a reason means; nothing for a reason that is not known.
+/// The kind of ending that a reason indicates; `None` for an unknown reason.
 #[must_use]
-pub fn ending(reason: &str) -> Option<Ending> {
+pub fn ending_kind(reason: &str) -> Option<EndingKind> {
     REASONS.iter().find(|(known, _)| *known == reason).map(|(_, ending)| *ending)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, REASONS, ending};
+    use super::{EndingKind, REASONS, ending_kind};
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_reason_stands_once_and_every_kind_of_end_is_there() {
+    fn reasons_are_unique_and_cover_every_ending_kind() {
         let names: BTreeSet<&str> = REASONS.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), REASONS.len());
         for (reason, expected) in [
-            ("completed", Some(Ending::Success)),
-            ("max_runtime", Some(Ending::Exhaustion)),
-            ("repetition_loop", Some(Ending::Exhaustion)),
-            ("validation_failure", Some(Ending::Exhaustion)),
-            ("user_stop", Some(Ending::External)),
-            ("error", Some(Ending::Error)),
+            ("completed", Some(EndingKind::Success)),
+            ("max_runtime", Some(EndingKind::Exhaustion)),
+            ("repetition_loop", Some(EndingKind::Exhaustion)),
+            ("validation_failure", Some(EndingKind::Exhaustion)),
+            ("user_stop", Some(EndingKind::External)),
+            ("error", Some(EndingKind::Error)),
             ("no such reason", None),
         ] {
-            assert_eq!(ending(reason), expected, "{reason}");
+            assert_eq!(ending_kind(reason), expected, "{reason}");
         }
     }
 }

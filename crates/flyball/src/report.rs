@@ -1,13 +1,13 @@
-//! What a person may want to know of a session besides its decisions: counters, loops, trends.
+//! Session reports: counters, loops, budgets and trends.
 
-use crate::confirm::Phase;
-use crate::decision::{HaltReason, Status};
-use crate::guards::share;
+use crate::confirm::PlanPhase;
+use crate::decision::{HaltReason, SessionPhase};
+use crate::guards::format_usage;
 use crate::lifecycle::STOP_GUARD;
-use crate::policy::{Counters, Guards, Mode, Policy};
-use crate::reasons::{Ending, ending};
-use crate::state::{Latch, State};
-use crate::tally::ToolUse;
+use crate::policy::{GuardMode, GuardPolicies, Policy, SessionCounters};
+use crate::reasons::{EndingKind, ending_kind};
+use crate::state::{Latch, SessionState};
+use crate::tool_usage::ToolUsage;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,43 +15,43 @@ use std::collections::BTreeMap;
 /// One loop of the session's workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoopReport {
-    /// The stable id.
+    /// Stable id.
     pub id: String,
-    /// The node where an iteration begins.
+    /// Node where an iteration starts.
     pub header: String,
-    /// All its nodes.
+    /// All nodes of the loop.
     pub nodes: Vec<String>,
     /// Completed iterations.
     pub iterations: u64,
-    /// Iterations allowed.
+    /// Iteration limit.
     pub limit: Option<u64>,
     /// The badge: `Loop 3/8`.
     pub badge: String,
 }
 
-/// A budget of the session or of one of its loops, with what people have added to it.
+/// A budget of the session or of one of its loops, including raises by releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BudgetReport {
     /// `session` or `loop`.
     pub scope: &'static str,
-    /// The id of the loop.
+    /// Id of the loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whose: Option<String>,
     /// `runtime_ms`, `turns`, `iterations`, `tokens`, `tool_calls` or `cost_micro_usd`.
     pub name: &'static str,
-    /// What is allowed.
+    /// The limit.
     pub limit: u64,
-    /// What is used.
+    /// The usage.
     pub used: u64,
 }
 
 impl BudgetReport {
-    /// What is left of it, for a sentence: `6 of 8 iterations`.
+    /// Remaining budget as text: `6 of 8 iterations`.
     #[must_use]
-    pub fn left(&self) -> String {
+    pub fn remaining_text(&self) -> String {
         let left = self.limit.saturating_sub(self.used);
-        let share = share(self.name, left, self.limit);
-        let unit = if self.name == "runtime_ms" { " at work" } else { "" };
+        let share = format_usage(self.name, left, self.limit);
+        let unit = if self.name == "runtime_ms" { " active time" } else { "" };
         match &self.whose {
             Some(whose) => format!("{share}{unit} in {whose}"),
             None => format!("{share}{unit}"),
@@ -61,29 +61,29 @@ impl BudgetReport {
 
 /// One transition between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Transition {
-    /// The node it left.
+pub struct NodeTransition {
+    /// Source node.
     pub from: String,
-    /// The node it entered.
+    /// Destination node.
     pub to: String,
 }
 
-/// The transitions that a report shows, and how many the rules against cycles look back at.
+/// The transitions shown in a report, and the number of transitions that cycle detection considers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TransitionHistory {
-    /// How many are shown at most: `max_history` of the policy.
+    /// Maximum number shown: `max_history` of the policy.
     pub max_history: u64,
-    /// How many the rules look back at: `max_history`, or more where a rule needs more.
+    /// Number considered by cycle detection: `max_history`, or more if a rule needs more.
     pub effective: u64,
-    /// The last ones, oldest first.
-    pub recent: Vec<Transition>,
+    /// The most recent transitions, oldest first.
+    pub recent: Vec<NodeTransition>,
 }
 
-/// A session at a glance.
+/// Summary of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// What it is doing.
-    pub status: Status,
+pub struct SessionReport {
+    /// Phase of the session.
+    pub status: SessionPhase,
     /// Events so far.
     pub events: u64,
     /// Tool calls so far.
@@ -94,106 +94,106 @@ pub struct Report {
     pub transitions: u64,
     /// Failed calls so far.
     pub errors: u64,
-    /// Tokens so far, children included.
+    /// Tokens so far, including children.
     pub tokens: u64,
-    /// Millionths of a dollar so far, children included.
+    /// Cost so far in millionths of a dollar, including children.
     pub cost_micro_usd: u64,
-    /// Time at work.
+    /// Active time, in milliseconds.
     pub active_ms: u64,
-    /// Decisions `warn`, `block` and `halt` so far.
+    /// Number of `warn` decisions.
     pub warnings: u64,
-    /// See `warnings`.
+    /// Number of `block` decisions.
     pub blocks: u64,
-    /// See `warnings`.
+    /// Number of `halt` decisions.
     pub halts: u64,
     /// Releases so far, by guard.
     pub releases: BTreeMap<String, u64>,
-    /// Why it stands still, if it does.
+    /// Why the session is stopped, if it is.
     pub stopped_by: Option<String>,
-    /// The fine reason why it stands still, if it does.
+    /// Specific reason why the session is stopped, if it is.
     pub reason: Option<String>,
-    /// What kind of end that reason means.
-    pub ending: Option<Ending>,
-    /// The coarse reason, if it is halted.
+    /// Kind of ending that the reason indicates.
+    pub ending: Option<EndingKind>,
+    /// Coarse reason, if the session is halted.
     pub halt_reason: Option<HaltReason>,
-    /// The version of the decision rules that the session started under.
+    /// The session's version of the decision rules.
     pub rules_version: u64,
-    /// Where a plan that needs a yes is.
-    pub confirmation: Phase,
-    /// Approved steps that were not used yet.
+    /// Phase of the plan that needs approval.
+    pub confirmation: PlanPhase,
+    /// Number of unused approved steps.
     pub approvals: u64,
-    /// The counters of operations that have failed and not succeeded since: `_confirmation_attempts`,
-    /// `_correction_retries`, `_<operation>_retries`; those with a key as `_<operation>_retries:KEY`.
+    /// Counters of operations that failed and have not succeeded since: `_confirmation_attempts`,
+    /// `_correction_retries`, `_<operation>_retries`; operations with a key as `_<operation>_retries:KEY`.
     pub counters: BTreeMap<String, u64>,
-    /// The breakers of these operations.
+    /// Breakers of these operations.
     pub breakers: Vec<BreakerReport>,
-    /// The node at work.
+    /// The current node.
     pub node: Option<String>,
-    /// The way through the nodes, oldest first.
+    /// The trail of visited nodes, oldest first.
     pub trail: Vec<String>,
-    /// The last transitions, and how many the rules against cycles look back at.
+    /// The most recent transitions, and the number that cycle detection considers.
     pub history: TransitionHistory,
-    /// Visits of each node of the workflow.
+    /// Visits per workflow node.
     pub visits: BTreeMap<String, u32>,
-    /// The loops of the workflow.
+    /// Loops of the workflow.
     pub loops: Vec<LoopReport>,
-    /// The budgets of the session and its loops that have a limit.
+    /// Limited budgets of the session and its loops.
     pub budgets: Vec<BudgetReport>,
     /// Measured values by signal.
     pub trends: BTreeMap<String, Vec<i64>>,
-    /// What each tool was asked for, was refused and failed at.
-    pub tools: BTreeMap<String, ToolUse>,
-    /// The guards that the policy has switched off, so that nobody believes them at work.
+    /// Allowed, blocked and failed calls per tool.
+    pub tools: BTreeMap<String, ToolUsage>,
+    /// Guards that the policy turns off.
     pub off: Vec<&'static str>,
 }
 
-/// The state of a breaker.
+/// State of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BreakerState {
+pub enum BreakerStatus {
     /// Attempts are allowed.
     Closed,
-    /// Nothing is tried until the cooldown is over.
+    /// No attempts until the cooldown ends.
     Open,
-    /// The cooldown is over: one probe is allowed, or under way.
+    /// The cooldown has ended: one probe is allowed or in flight.
     HalfOpen,
 }
 
-impl BreakerState {
-    /// The word as it is printed.
+impl BreakerStatus {
+    /// The printed name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            BreakerState::Closed => "closed",
-            BreakerState::Open => "open",
-            BreakerState::HalfOpen => "half_open",
+            BreakerStatus::Closed => "closed",
+            BreakerStatus::Open => "open",
+            BreakerStatus::HalfOpen => "half_open",
         }
     }
 }
 
-/// The retry counter and breaker of one operation.
+/// Retry counter and breaker of one operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BreakerReport {
-    /// The operation, shortened.
+    /// Operation name, truncated.
     pub operation: String,
-    /// Its key, shortened, if it has one.
+    /// Operation key, truncated, if present.
     pub key: Option<String>,
-    /// The name of the counter: `_correction_retries`.
+    /// Counter name: `_correction_retries`.
     pub counter: String,
     /// Failed attempts since the last success.
     pub attempts: u64,
-    /// Attempts allowed.
+    /// Attempt limit.
     pub limit: Option<u64>,
-    /// The state of the breaker.
-    pub state: BreakerState,
-    /// How often it has opened.
+    /// State of the breaker.
+    pub state: BreakerStatus,
+    /// Number of openings.
     pub trips: u64,
-    /// How long it stays open, in milliseconds, if it is open.
+    /// Remaining cooldown in milliseconds, if the breaker is open.
     pub cooldown_left_ms: Option<u64>,
 }
 
 impl BreakerReport {
-    /// The name of the counter, with the key if there is one.
+    /// Counter name with the key, if present.
     #[must_use]
     pub fn counter_key(&self) -> String {
         match &self.key {
@@ -203,63 +203,63 @@ impl BreakerReport {
     }
 }
 
-/// A plan that waits for a person's yes.
+/// A plan awaiting approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting<'a> {
-    /// The digest that an approval is bound to.
+    /// The plan digest that an approval is bound to.
     pub digest: &'a str,
-    /// The question that was put.
+    /// The question asked.
     pub question: &'a str,
-    /// Who asked for it; only they may say yes.
+    /// Who requested the plan; only they may approve it.
     pub requester: Option<&'a str>,
-    /// When a yes comes too late, in milliseconds since 1970.
+    /// Expiry time, in milliseconds since 1970.
     pub expires: Option<u64>,
-    /// The number of the event that put the question.
-    pub asked: u64,
-    /// The numbers of the events that asked for the plan or for a step of it.
-    pub askers: &'a [u64],
-    /// The plan as JSON; nothing if it is longer than [`crate::limits::PLAN_BYTES`].
+    /// Sequence number of the event that asked the question.
+    pub request_seq: u64,
+    /// Sequence numbers of the events that requested the plan or one of its steps.
+    pub requesters: &'a [u64],
+    /// The plan as JSON; `None` if it is longer than [`crate::limits::MAX_PLAN_BYTES`].
     pub plan: Option<&'a str>,
 }
 
-/// How a session stands, cheap enough to be asked after every event.
+/// Session status, cheap enough to compute after every event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing<'a> {
-    /// What it is doing.
-    pub status: Status,
-    /// Decisions `warn`, `block` and `halt` so far.
+pub struct StatusSummary<'a> {
+    /// Phase of the session.
+    pub status: SessionPhase,
+    /// Number of `warn` decisions.
     pub warnings: u64,
-    /// See `warnings`.
+    /// Number of `block` decisions.
     pub blocks: u64,
-    /// See `warnings`.
+    /// Number of `halt` decisions.
     pub halts: u64,
-    /// The guard and the sentence that stopped it, if it stands still.
+    /// The guard and message that stopped the session, if it is stopped.
     pub stopped_by: Option<(&'a str, Cow<'a, str>)>,
-    /// Whether the label that calls a person is set.
-    pub labelled: bool,
+    /// Whether the human-in-the-loop label is set.
+    pub labeled: bool,
 }
 
-/// A person's stop that still holds.
+/// A stop by a person that was not lifted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorStop<'a> {
-    /// Who stopped the session, and why: `stopped by anna: wrong branch`.
+    /// Message with the author and the reason: `stopped by anna: wrong branch`.
     pub message: Cow<'a, str>,
-    /// The number of the event that stopped it.
+    /// Sequence number of the stop.
     pub seq: u64,
 }
 
-/// A guard's halt or block that still holds.
+/// A halt or block by a guard that was not released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardHold<'a> {
-    /// The guard that a release names.
+    /// Guard name to release.
     pub guard: &'a str,
-    /// What it found.
+    /// Message of the trip.
     pub message: &'a str,
-    /// The number of the event that it stopped.
+    /// Sequence number of the event that it stopped.
     pub seq: u64,
 }
 
-/// What stopped a session.
+/// The cause of a stop.
 struct StopCause<'a> {
     guard: &'a str,
     reason: &'a str,
@@ -267,14 +267,14 @@ struct StopCause<'a> {
     message: Cow<'a, str>,
 }
 
-impl State {
-    /// The plan that waits for a yes, if one does.
+impl SessionState {
+    /// The plan awaiting approval, if any.
     #[must_use]
-    pub fn waiting(&self) -> Option<Waiting<'_>> {
-        self.watch.confirmation.waiting()
+    pub fn pending_plan(&self) -> Option<Waiting<'_>> {
+        self.guards.confirmation.pending_plan()
     }
 
-    /// The stops by people that still hold, oldest first. Only a release that names the guard `human` lifts them.
+    /// Stops by people that were not lifted, oldest first. Only a release of the guard `human` lifts them.
     pub fn operator_stops(&self) -> impl Iterator<Item = OperatorStop<'_>> {
         let latched = self.halted.as_ref().filter(|latch| latch.guard == STOP_GUARD);
         let latched =
@@ -284,7 +284,7 @@ impl State {
         latched.into_iter().chain(listed)
     }
 
-    /// The halt or block by a guard that still holds; what a release without a guard would lift.
+    /// The active halt or block by a guard, which a release without a guard name lifts.
     #[must_use]
     pub fn guard_hold(&self) -> Option<GuardHold<'_>> {
         let by_guard = |latch: &&Latch| latch.guard != STOP_GUARD;
@@ -293,15 +293,15 @@ impl State {
         Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
     }
 
-    /// The block that the label stands for, if the label is set. Taking the label off releases this, and nothing else: no
+    /// The block that the label represents, if the label is set. Removing the label releases only this block: never a
     /// halt, and never a person's stop.
     #[must_use]
     pub fn label_hold(&self) -> Option<GuardHold<'_>> {
-        let latch = self.blocked.as_ref().filter(|latch| self.labelled && latch.guard != STOP_GUARD)?;
+        let latch = self.blocked.as_ref().filter(|latch| self.labeled && latch.guard != STOP_GUARD)?;
         Some(GuardHold { guard: &latch.guard, message: &latch.message, seq: latch.seq })
     }
 
-    /// Whether a release is needed before the session may continue, also after it has ended.
+    /// Whether the session needs a release before it may continue, even after it has ended.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.is_halted() || self.blocked.is_some()
@@ -326,46 +326,47 @@ impl State {
         })
     }
 
-    /// How the session stands.
+    /// The session status.
     #[must_use]
-    pub fn standing(&self) -> Standing<'_> {
+    pub fn status_summary(&self) -> StatusSummary<'_> {
         let cause = self.stop_cause();
-        Standing {
+        StatusSummary {
             status: self.status(),
             warnings: self.totals.warnings,
             blocks: self.totals.blocks,
             halts: self.totals.halts,
             stopped_by: cause.map(|cause| (cause.guard, cause.message)),
-            labelled: self.labelled,
+            labeled: self.labeled,
         }
     }
 
-    /// The session at a glance, at the time of its last event.
+    /// The session report at the time of its last event.
     #[must_use]
-    pub fn report(&self, policy: &Policy) -> Report {
+    pub fn report(&self, policy: &Policy) -> SessionReport {
         self.report_at(policy, self.now)
     }
 
-    /// The counters of operations by their names, without those at zero.
+    /// Nonzero counters of operations, by name.
     fn retry_counters(&self, breakers: &[BreakerReport]) -> BTreeMap<String, u64> {
         let failed = breakers.iter().filter(|breaker| breaker.attempts > 0);
         let mut counters: BTreeMap<String, u64> =
             failed.map(|breaker| (breaker.counter_key(), breaker.attempts)).collect();
-        let unclear = self.watch.confirmation.attempts();
+        let unclear = self.guards.confirmation.unclear_answers();
         if unclear > 0 {
             counters.insert("_confirmation_attempts".to_owned(), unclear);
         }
         counters
     }
 
-    /// The session at a glance, at a time in milliseconds since 1970 that is not before its last event.
+    /// The session report at `now`, in milliseconds since 1970, which must not precede the last event.
     #[must_use]
-    pub fn report_at(&self, policy: &Policy, now: u64) -> Report {
+    pub fn report_at(&self, policy: &Policy, now: u64) -> SessionReport {
         let now = now.max(self.now);
-        let breakers = self.watch.retry.breakers(policy, now);
-        let Counters { calls, turns, transitions, errors, tokens, cost_micro_usd, .. } = self.counters();
-        let loops = self.flow.loops().map(|(shape, used)| {
-            let limit = self.watch.budget.iterations_of(&shape.id, policy.budgets.loops.iterations);
+        let breakers = self.guards.retry.breaker_reports(policy, now);
+        let SessionCounters { calls, turns, transitions, errors, tokens, cost_micro_usd, .. } =
+            self.counters();
+        let loops = self.position.loops().map(|(shape, used)| {
+            let limit = self.guards.budget.loop_iteration_limit(&shape.id, policy.budgets.loops.iterations);
             LoopReport {
                 id: shape.id.clone(),
                 header: shape.header.clone(),
@@ -378,9 +379,9 @@ impl State {
                 },
             }
         });
-        let nodes = self.flow.workflow().map_or(&[][..], |workflow| &workflow.nodes);
+        let nodes = self.position.workflow().map_or(&[][..], |workflow| &workflow.nodes);
         let cause = self.stop_cause();
-        Report {
+        SessionReport {
             status: self.status(),
             events: self.seq,
             calls,
@@ -396,32 +397,32 @@ impl State {
             releases: self.releases.clone(),
             stopped_by: cause.as_ref().map(|cause| format!("{}: {}", cause.guard, cause.message)),
             reason: cause.as_ref().map(|cause| cause.reason.to_owned()),
-            ending: cause.as_ref().and_then(|cause| ending(cause.reason)),
+            ending: cause.as_ref().and_then(|cause| ending_kind(cause.reason)),
             halt_reason: cause.as_ref().and_then(|cause| cause.halt_reason),
             rules_version: self.rules.number(),
-            confirmation: self.watch.confirmation.phase(),
-            approvals: self.watch.confirmation.unused(now).len() as u64,
+            confirmation: self.guards.confirmation.phase(),
+            approvals: self.guards.confirmation.unused_approvals(now).len() as u64,
             counters: self.retry_counters(&breakers),
             breakers,
-            node: self.flow.node().map(str::to_owned),
-            trail: self.flow.trail(policy.shown_history(self.rules)),
-            history: self.history(policy),
-            visits: nodes.iter().map(|node| (node.clone(), self.watch.visits.count(node))).collect(),
+            node: self.position.node().map(str::to_owned),
+            trail: self.position.trail(policy.shown_history(self.rules)),
+            history: self.transition_history(policy),
+            visits: nodes.iter().map(|node| (node.clone(), self.guards.visits.count(node))).collect(),
             loops: loops.collect(),
-            budgets: self.budgets(policy),
+            budgets: self.budget_reports(policy),
             trends: self
-                .watch
+                .guards
                 .stall
                 .trends()
                 .map(|(name, trend)| (name.to_owned(), trend.to_vec()))
                 .collect(),
-            tools: self.tally.tools().clone(),
-            off: switched_off(policy),
+            tools: self.tool_usage.tools().clone(),
+            off: disabled_guards(policy),
         }
     }
 
-    fn budgets(&self, policy: &Policy) -> Vec<BudgetReport> {
-        let (budget, session, loops) = (&self.watch.budget, &policy.budgets.session, &policy.budgets.loops);
+    fn budget_reports(&self, policy: &Policy) -> Vec<BudgetReport> {
+        let (budget, session, loops) = (&self.guards.budget, &policy.budgets.session, &policy.budgets.loops);
         let of_session = [
             ("runtime_ms", session.runtime_ms, self.active_ms),
             ("turns", session.turns, budget.turns),
@@ -434,7 +435,7 @@ impl State {
             let limit = budget.raised_limit("session", name, "", limit)?;
             Some(BudgetReport { scope: "session", whose: None, name, limit, used })
         });
-        let of_loops = self.flow.loops().flat_map(|(shape, used)| {
+        let of_loops = self.position.loops().flat_map(|(shape, used)| {
             let all = [
                 ("iterations", loops.iterations, used.iterations),
                 ("runtime_ms", loops.runtime_ms, used.runtime_ms),
@@ -448,26 +449,33 @@ impl State {
         of_session.chain(of_loops).collect()
     }
 
-    fn history(&self, policy: &Policy) -> TransitionHistory {
+    fn transition_history(&self, policy: &Policy) -> TransitionHistory {
         let cycles = &policy.guards.cycle.transitions;
-        let shown = self.flow.recent(policy.shown_history(self.rules));
+        let shown = self.position.recent_transitions(policy.shown_history(self.rules));
         TransitionHistory {
             max_history: cycles.max_history,
             effective: cycles.history_needed(),
-            recent: shown.map(|(from, to)| Transition { from: from.to_owned(), to: to.to_owned() }).collect(),
+            recent: shown
+                .map(|(from, to)| NodeTransition { from: from.to_owned(), to: to.to_owned() })
+                .collect(),
         }
     }
 
-    /// The workflow of the session, if it has one.
+    /// The session's workflow, if declared.
     #[must_use]
     pub fn workflow(&self) -> Option<&crate::graph::Workflow> {
-        self.flow.workflow()
+        self.position.workflow()
     }
 }
 
-/// The names of the guards whose mode is `off`, the budgets among them.
-fn switched_off(policy: &Policy) -> Vec<&'static str> {
-    let guards = Guards::NAMES.into_iter().zip(policy.guards.modes());
+/// Names of the guards whose mode is `off`, including `budget`.
+fn disabled_guards(policy: &Policy) -> Vec<&'static str> {
+    let guards = GuardPolicies::NAMES.into_iter().zip(policy.guards.modes());
     let budgets = ("budget", policy.budgets.mode);
-    [budgets].into_iter().chain(guards).filter(|(_, mode)| *mode == Mode::Off).map(|(name, _)| name).collect()
+    [budgets]
+        .into_iter()
+        .chain(guards)
+        .filter(|(_, mode)| *mode == GuardMode::Off)
+        .map(|(name, _)| name)
+        .collect()
 }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub enum RulesVersion {
     /// The first version. Sessions recorded before versions existed are under it.
     V1,
-    /// A stop by a person is lifted only by an explicit act, a reused call id is a new request, a number reported
-    /// as progress has a stated direction, and neither a clock that is set back nor a suspended machine changes how much
-    /// time counts.
+    /// A stop by a person is lifted only by an explicit act, a reused call id is a new request, a number reported as
+    /// progress has a stated direction, neither a clock that is set back nor a suspended machine changes how much time
+    /// counts, and messages and feedback use plainer wording.
     V2,
 }
 
@@ -37,6 +37,14 @@ impl RulesVersion {
             1 => Some(RulesVersion::V1),
             2 => Some(RulesVersion::V2),
             _ => None,
+        }
+    }
+
+    /// Selects the wording of a text that is stored with decisions. Version 1 sessions keep theirs byte for byte.
+    pub(crate) fn wording<T>(self, v1: T, current: T) -> T {
+        match self {
+            RulesVersion::V1 => v1,
+            RulesVersion::V2 => current,
         }
     }
 }

@@ -1,75 +1,77 @@
-//! Many sessions side by side: each with its own state and policy, and children drawing on their parents' budgets.
+//! Multiple sessions, each with its own state and policy; children also draw on their parents' budgets.
 
 use crate::decision::Decision;
-use crate::error::{Code, Error};
-use crate::event::{Event, Kind, Usage, canonical_json};
+use crate::error::{Error, ErrorCode};
+use crate::event::{Event, EventKind, Usage, canonical_json};
 use crate::fingerprint::Fingerprint;
 use crate::governor::step;
-use crate::guards::{Ancestor, Family};
+use crate::guards::{Ancestor, Ancestors};
 use crate::lifecycle;
 use crate::limits::TREE_DEPTH;
 use crate::policy::{
-    Ignored, JournalPolicy, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, Trust, compare,
-    forget_without_effect, overlay, resolve_under,
+    IgnoredValue, JournalPolicy, LayerTrust, Policy, PolicyErrors, PolicyLayer, Preset, ResolvedPolicy,
+    ValueOrigin, compare_policies, merge_trees, remove_ineffective_keys, resolve_under,
 };
 use crate::rules_version::RulesVersion;
-use crate::state::State;
+use crate::state::SessionState;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where sessions get their policy: the layers that hold for all, and what a session brings along.
+/// Source of session policies: the shared layers, plus the inline policy of a session.
 #[derive(Debug, Clone)]
 pub struct PolicySource {
-    layers: Vec<Layer>,
+    layers: Vec<PolicyLayer>,
     preset: Preset,
-    /// The rules version of sessions for which no layer names one.
+    /// Rules version of sessions for which no layer sets one.
     rules_version: RulesVersion,
     base: Arc<Policy>,
-    /// Values of layers that may only tighten, which were left out.
-    ignored: Arc<[Ignored]>,
-    /// What is left of each of those layers: only this is kept with a session, so that nothing else can ever apply.
+    /// Values that were ignored because their layer may only tighten.
+    ignored: Arc<[IgnoredValue]>,
+    /// The remaining values of each of those layers. Only these are stored with a session, so ignored values can never
+    /// apply.
     tightening: Arc<[Value]>,
-    /// The names of newer policies that were compared with this one: each is compared once.
+    /// Names of newer policies already compared with this one, so that each is compared once.
     compared: Vec<String>,
 }
 
-/// The name of the layer that holds what newer policies say more strictly.
-const CHANGES: &str = "policy change";
-/// How many names of newer policies are remembered.
-const COMPARED: usize = 8;
+/// Name of the layer that holds the stricter values of newer policies.
+const POLICY_CHANGE_LAYER: &str = "policy change";
+/// Maximum number of remembered policy names.
+const MAX_COMPARED: usize = 8;
 
-/// What became of a policy when it was compared with a newer one.
+/// Result of comparing a policy with a newer one.
 #[derive(Debug, Clone)]
 pub struct PolicyChange {
-    /// The policy that holds from now on: the old one, and what the newer one says more strictly.
+    /// The effective policy: the old one plus the stricter values of the newer one.
     pub source: PolicySource,
     /// The values that became stricter, as a tree.
     pub tightened: Value,
-    /// The paths of values that the newer policy would loosen. They wait for a person.
+    /// Paths of the values that the newer policy would loosen. A person must accept them.
     pub waiting: Vec<String>,
 }
 
 impl PolicySource {
-    /// Resolves the layers once, for all sessions that bring nothing of their own.
+    /// Resolves the layers once, for all sessions without an inline policy.
     ///
     /// # Errors
-    /// If a layer cannot be used.
-    pub fn new(layers: Vec<Layer>, preset: Preset) -> Result<Self, PolicyErrors> {
-        PolicySource::under_rules(layers, preset, RulesVersion::LATEST)
+    /// If a layer is invalid.
+    pub fn new(layers: Vec<PolicyLayer>, preset: Preset) -> Result<Self, PolicyErrors> {
+        PolicySource::with_rules_version(layers, preset, RulesVersion::LATEST)
     }
 
-    fn under_rules(
-        layers: Vec<Layer>,
+    fn with_rules_version(
+        layers: Vec<PolicyLayer>,
         preset: Preset,
         rules_version: RulesVersion,
     ) -> Result<Self, PolicyErrors> {
-        let Resolved { policy, ignored, tightening, .. } = resolve_under(&layers, preset, rules_version)?;
+        let ResolvedPolicy { policy, ignored, tightening, .. } =
+            resolve_under(&layers, preset, rules_version)?;
         let (base, ignored, tightening) = (Arc::new(policy), ignored.into(), tightening.into());
         Ok(PolicySource { layers, preset, rules_version, base, ignored, tightening, compared: Vec::new() })
     }
 
-    /// A preset with nothing changed.
+    /// An unmodified preset.
     #[must_use]
     pub fn preset(preset: Preset) -> Self {
         PolicySource {
@@ -83,67 +85,68 @@ impl PolicySource {
         }
     }
 
-    /// Values of layers that may only tighten, which were left out because they would loosen the policy.
+    /// Values that were ignored because their layer may only tighten and they would loosen the policy.
     #[must_use]
-    pub fn ignored(&self) -> &[Ignored] {
+    pub fn ignored(&self) -> &[IgnoredValue] {
         &self.ignored
     }
 
-    /// Whether a newer policy of this name was compared with this one already.
+    /// Whether a newer policy of this name was already compared with this one.
     #[must_use]
     pub fn was_compared_with(&self, name: &str) -> bool {
         self.compared.iter().any(|known| known == name)
     }
 
-    /// This policy with what a newer one says more strictly. What the newer one would loosen is left as it is. `names`
-    /// are those of both policies: neither is compared again.
+    /// This policy with the stricter values of a newer one. Values that the newer policy would loosen stay unchanged.
+    /// `names` are the names of both policies; neither is compared again.
     ///
     /// # Errors
-    /// If a layer can no longer be used.
+    /// If a layer is no longer valid.
     pub fn tightened_by(&self, newer: &PolicySource, names: [&str; 2]) -> Result<PolicyChange, PolicyErrors> {
         let old = resolve_under(&self.layers, self.preset, self.rules_version)?;
-        // A newer version of the rules holds for new sessions only.
+        // A newer rules version applies only to new sessions.
         let new = resolve_under(&newer.layers, newer.preset, self.rules_version)?;
-        let (tightened, waiting) = compare(&old, &new);
+        let (tightened, waiting) = compare_policies(&old, &new);
         let mut layers = self.layers.clone();
         if tightened.as_object().is_some_and(|keys| !keys.is_empty()) {
-            let mut changes = layers.pop_if(|layer| is_change(layer)).map_or(Value::Null, |layer| layer.tree);
-            overlay(&mut changes, tightened.clone());
+            let mut changes =
+                layers.pop_if(|layer| is_change_layer(layer)).map_or(Value::Null, |layer| layer.tree);
+            merge_trees(&mut changes, tightened.clone());
             layers.push(change_layer(changes));
         }
-        let mut source = PolicySource::under_rules(layers, self.preset, self.rules_version)?;
+        let mut source = PolicySource::with_rules_version(layers, self.preset, self.rules_version)?;
         source.compared = self.compared.iter().map(String::as_str).chain(names).map(str::to_owned).collect();
         source.compared.dedup();
-        let old_ones = source.compared.len().saturating_sub(COMPARED);
+        let old_ones = source.compared.len().saturating_sub(MAX_COMPARED);
         source.compared.drain(..old_ones);
         Ok(PolicyChange { source, tightened, waiting })
     }
 
-    /// Everything that decisions depend on, as JSON, to be kept beside the decisions that were made under it. The
-    /// `journal` section is left out, and `on_error`: no decision depends on them, and addresses may be secret.
+    /// Everything that decisions depend on, as JSON, to be stored with the decisions. Omits the `journal` section and
+    /// `on_error`: no decision depends on them, and addresses may be secret.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let above = |layer: &Layer| u8::from(outranks_sessions(layer));
+        let above = |layer: &PolicyLayer| u8::from(outranks_sessions(layer));
         let mut tightening = self.tightening.iter();
-        let decides = |layer: &Layer| {
-            let left = if layer.trust == Trust::TightenOnly { tightening.next() } else { None };
+        let decides = |layer: &PolicyLayer| {
+            let left = if layer.trust == LayerTrust::TightenOnly { tightening.next() } else { None };
             let mut tree = left.unwrap_or(&layer.tree).clone();
             if let Some(keys) = tree.as_object_mut() {
                 keys.remove("journal");
                 keys.remove("on_error");
             }
             let mut stored = json!({"above": above(layer), "tree": tree});
-            if let (Some(keys), Trust::TightenOnly) = (stored.as_object_mut(), layer.trust) {
+            if let (Some(keys), LayerTrust::TightenOnly) = (stored.as_object_mut(), layer.trust) {
                 keys.insert(
                     "tightens".to_owned(),
-                    json!(if is_change(layer) { "change" } else { "project" }),
+                    json!(if is_change_layer(layer) { "change" } else { "project" }),
                 );
             }
             stored
         };
         let layers: Vec<Value> = self.layers.iter().map(decides).collect();
         let mut text = json!({"preset": self.preset.as_str(), "layers": layers});
-        // Version 1 is left out, as it was before there were versions: the text of a stored policy never changes.
+        // Version 1 is omitted, as before versions existed: the text of a stored policy must not change.
         if let (Some(keys), true) = (text.as_object_mut(), self.rules_version > RulesVersion::V1) {
             keys.insert("rules_version".to_owned(), self.rules_version.number().into());
         }
@@ -153,15 +156,16 @@ impl PolicySource {
         text.to_string()
     }
 
-    /// Reads a source back. It decides as the one that was kept; where each value came from is not known any more.
+    /// Reads a stored source. It makes the same decisions as the stored one; the origin of each value is lost.
     ///
     /// # Errors
-    /// If the text is not one that [`PolicySource::to_json`] made, or a layer can no longer be used.
+    /// If the text was not written by [`PolicySource::to_json`], or a layer is no longer valid.
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        let bad = || Error::new(Code::BadPolicy, "the stored policy cannot be read", "send the policy again");
+        let bad =
+            || Error::new(ErrorCode::BadPolicy, "the stored policy cannot be read", "send the policy again");
         let value: Value = serde_json::from_str(text).map_err(|_| bad())?;
         let preset =
-            value.get("preset").and_then(Value::as_str).and_then(Preset::from_word).ok_or_else(bad)?;
+            value.get("preset").and_then(Value::as_str).and_then(Preset::from_name).ok_or_else(bad)?;
         let rules_version = match value.get("rules_version") {
             None => RulesVersion::V1,
             Some(number) => number.as_u64().and_then(RulesVersion::from_number).ok_or_else(bad)?,
@@ -169,78 +173,82 @@ impl PolicySource {
         let layers = value.get("layers").and_then(Value::as_array).ok_or_else(bad)?;
         let layers = layers.iter().map(|layer| {
             let above = layer.get("above").and_then(Value::as_u64) == Some(1);
-            let origin =
-                if above { Origin::CommandLine } else { Origin::File { name: "stored policy".to_owned() } };
+            let origin = if above {
+                ValueOrigin::CommandLine
+            } else {
+                ValueOrigin::File { name: "stored policy".to_owned() }
+            };
             let mut tree = layer.get("tree").cloned().unwrap_or_default();
-            // Later versions refuse what has no effect, and know keys that version 1 did not.
+            // Later versions reject values without effect and know keys that version 1 did not.
             if rules_version == RulesVersion::V1 {
-                forget_without_effect(&mut tree);
+                remove_ineffective_keys(&mut tree);
             }
             match layer.get("tightens").and_then(Value::as_str) {
-                None => Layer::from_value(origin, tree),
+                None => PolicyLayer::from_value(origin, tree),
                 Some("change") => change_layer(tree),
-                Some(_) => Layer::from_value(origin, tree).tighten_only(),
+                Some(_) => PolicyLayer::from_value(origin, tree).tighten_only(),
             }
         });
-        let mut source = PolicySource::under_rules(layers.collect(), preset, rules_version)
-            .map_err(|errors| bad_policy(&errors))?;
+        let mut source = PolicySource::with_rules_version(layers.collect(), preset, rules_version)
+            .map_err(|errors| invalid_policy(&errors))?;
         let compared = value.get("compared").and_then(Value::as_array).into_iter().flatten();
         source.compared = compared.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
         Ok(source)
     }
 
-    /// The same source with another `journal` section, which no decision depends on.
+    /// Replaces the `journal` section, which no decision depends on.
     #[must_use]
     pub fn with_journal(mut self, journal: &JournalPolicy) -> Self {
         Arc::make_mut(&mut self.base).journal = journal.clone();
         self
     }
 
-    /// The policy of sessions that bring nothing of their own.
+    /// The policy of sessions without an inline policy.
     #[must_use]
     pub fn base(&self) -> &Arc<Policy> {
         &self.base
     }
 
-    /// The policy of a session that brought its own: the name of a preset, or the keys of a policy file.
+    /// The policy of a session with an inline policy: a preset name, or the keys of a policy file.
     ///
     /// # Errors
-    /// If it cannot be used.
-    pub fn with(&self, inline: &Value) -> Result<Resolved, PolicyErrors> {
+    /// If it is invalid.
+    pub fn resolve_inline(&self, inline: &Value) -> Result<ResolvedPolicy, PolicyErrors> {
         let mut layers = self.layers.clone();
         let mut tree = match inline {
             Value::String(preset) => json!({ "preset": preset }),
             other => other.clone(),
         };
         if self.rules_version == RulesVersion::V1 {
-            forget_without_effect(&mut tree);
+            remove_ineffective_keys(&mut tree);
         }
-        let above = |layer: &Layer| outranks_sessions(layer) || is_change(layer);
+        let above = |layer: &PolicyLayer| outranks_sessions(layer) || is_change_layer(layer);
         let at = layers.iter().position(above).unwrap_or(layers.len());
-        layers.insert(at, Layer::from_value(Origin::Inline, tree));
+        layers.insert(at, PolicyLayer::from_value(ValueOrigin::Inline, tree));
         resolve_under(&layers, self.preset, self.rules_version)
     }
 }
 
-fn change_layer(tree: Value) -> Layer {
-    Layer::from_value(Origin::File { name: CHANGES.to_owned() }, tree).tighten_only()
+fn change_layer(tree: Value) -> PolicyLayer {
+    PolicyLayer::from_value(ValueOrigin::File { name: POLICY_CHANGE_LAYER.to_owned() }, tree).tighten_only()
 }
 
-fn is_change(layer: &Layer) -> bool {
-    layer.trust == Trust::TightenOnly && matches!(&layer.origin, Origin::File { name } if name == CHANGES)
+fn is_change_layer(layer: &PolicyLayer) -> bool {
+    layer.trust == LayerTrust::TightenOnly
+        && matches!(&layer.origin, ValueOrigin::File { name } if name == POLICY_CHANGE_LAYER)
 }
 
-/// Environment and command line outrank what a session brings.
-fn outranks_sessions(layer: &Layer) -> bool {
-    matches!(layer.origin, Origin::Environment { .. } | Origin::CommandLine)
+/// Whether a layer (environment or command line) overrides inline policies.
+fn outranks_sessions(layer: &PolicyLayer) -> bool {
+    matches!(layer.origin, ValueOrigin::Environment { .. } | ValueOrigin::CommandLine)
 }
 
 /// One session: its policy and its state.
 #[derive(Debug, Clone)]
 pub struct Session {
     policy: Arc<Policy>,
-    state: State,
-    /// The source that it is pinned to, where that is not the source of all sessions.
+    state: SessionState,
+    /// The source that the session is pinned to, if not the shared one.
     pinned: Option<Arc<PolicySource>>,
 }
 
@@ -248,44 +256,44 @@ impl Session {
     /// A new session under a policy.
     #[must_use]
     pub fn new(policy: Arc<Policy>) -> Self {
-        Session { policy, state: State::default(), pinned: None }
+        Session { policy, state: SessionState::default(), pinned: None }
     }
 
-    /// Takes a session up again from its stored state.
+    /// Resumes a session from its stored state.
     ///
     /// # Errors
-    /// If the policy that the session brought along can no longer be used.
-    pub fn resume(source: &PolicySource, state: State) -> Result<Self, Error> {
+    /// If the session's inline policy is no longer valid.
+    pub fn resume(source: &PolicySource, state: SessionState) -> Result<Self, Error> {
         let policy = match state.inline_policy() {
             Some(text) => {
                 let value: Value = serde_json::from_str(text).map_err(|error| {
-                    Error::new(Code::BadState, error.to_string(), "work it out again from the events")
+                    Error::new(ErrorCode::BadState, error.to_string(), "rebuild it from the events")
                 })?;
-                Arc::new(source.with(&value).map_err(|errors| bad_policy(&errors))?.policy)
+                Arc::new(source.resolve_inline(&value).map_err(|errors| invalid_policy(&errors))?.policy)
             }
             None => Arc::clone(source.base()),
         };
         Ok(Session { policy, state, pinned: None })
     }
 
-    /// Takes a session up again under the policy that it was under.
+    /// Resumes a session under the policy it had.
     #[must_use]
-    pub fn under(policy: Arc<Policy>, state: State) -> Self {
+    pub fn with_state(policy: Arc<Policy>, state: SessionState) -> Self {
         Session { policy, state, pinned: None }
     }
 
-    /// As [`Session::resume`], and stays under this source also when it brings a policy of its own later.
+    /// Like [`Session::resume`], but keeps this source even if the session sends an inline policy later.
     ///
     /// # Errors
-    /// If the policy that the session brought along can no longer be used.
-    pub fn pinned_to(source: PolicySource, state: State) -> Result<Self, Error> {
+    /// If the session's inline policy is no longer valid.
+    pub fn pinned_to(source: PolicySource, state: SessionState) -> Result<Self, Error> {
         let session = Session::resume(&source, state)?;
         Ok(Session { pinned: Some(Arc::new(source)), ..session })
     }
 
     /// The session's state.
     #[must_use]
-    pub const fn state(&self) -> &State {
+    pub const fn state(&self) -> &SessionState {
         &self.state
     }
 
@@ -295,135 +303,143 @@ impl Session {
         &self.policy
     }
 
-    /// Folds one event into this session alone, with no sessions above it.
+    /// Applies one event to this session alone, without ancestors.
     ///
     /// # Errors
-    /// As [`step`].
+    /// Same as [`step`].
     pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
-        step(&self.policy, &mut self.state, event, &Family::default())
+        step(&self.policy, &mut self.state, event, &Ancestors::default())
     }
 }
 
-fn bad_policy(errors: &PolicyErrors) -> Error {
-    let (what, help) =
-        errors.iter().next().map_or(("it is empty", ""), |first| (first.what.as_str(), first.help.as_str()));
-    let help = if help.is_empty() { "try it with `flyball check`" } else { help };
-    Error::new(Code::BadPolicy, format!("the policy inside the event cannot be used: {what}"), help)
+fn invalid_policy(errors: &PolicyErrors) -> Error {
+    let (what, help) = errors
+        .iter()
+        .next()
+        .map_or(("it is empty", ""), |first| (first.message.as_str(), first.help.as_str()));
+    let help = if help.is_empty() { "check it with `flyball check`" } else { help };
+    Error::new(ErrorCode::BadPolicy, format!("the policy inside the event cannot be used: {what}"), help)
 }
 
 /// All sessions of one process.
 #[derive(Debug, Clone)]
 pub struct Sessions {
     source: PolicySource,
-    all: BTreeMap<String, Session>,
+    sessions: BTreeMap<String, Session>,
 }
 
 impl Sessions {
-    /// No sessions yet.
+    /// Creates an empty set of sessions.
     #[must_use]
     pub fn new(source: PolicySource) -> Self {
-        Sessions { source, all: BTreeMap::new() }
+        Sessions { source, sessions: BTreeMap::new() }
     }
 
-    /// One session by name.
+    /// A session by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Session> {
-        self.all.get(name)
+        self.sessions.get(name)
     }
 
     /// All sessions by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Session)> {
-        self.all.iter().map(|(name, session)| (name.as_str(), session))
+        self.sessions.iter().map(|(name, session)| (name.as_str(), session))
     }
 
-    /// Puts a session back, for example one that was stored.
+    /// Inserts a session, for example one that was loaded from a store.
     pub fn insert(&mut self, name: impl Into<String>, session: Session) {
-        self.all.insert(name.into(), session);
+        self.sessions.insert(name.into(), session);
     }
 
-    /// Takes a session out, for example to keep only the ones at work in memory.
+    /// Removes a session, for example to keep only active sessions in memory.
     pub fn remove(&mut self, name: &str) -> Option<Session> {
-        self.all.remove(name)
+        self.sessions.remove(name)
     }
 
-    /// Folds an event into the session that it names.
+    /// Applies an event to the session it names.
     ///
     /// # Errors
-    /// As [`step`], and if the session brings a policy that cannot be used. Nothing was counted then.
+    /// Same as [`step`], and if the session's inline policy is invalid. The state is unchanged on error.
     pub fn step(&mut self, event: &Event) -> Result<Decision, Error> {
-        if !matches!(event.kind, Kind::SessionStarted { .. })
-            && let Some(session) = self.all.get_mut(&event.session)
+        if !matches!(event.kind, EventKind::SessionStarted { .. })
+            && let Some(session) = self.sessions.get_mut(&event.session)
             && session.state.parent().is_none()
         {
-            // Most events: nothing is brought along, and nobody is above the session.
+            // Fast path for most events: no inline policy and no ancestors.
             return session.step(event);
         }
         let brought = match &event.kind {
-            Kind::SessionStarted { policy: Some(inline), .. } => {
-                let known = self.all.get(&event.session).and_then(|session| session.pinned.as_deref());
+            EventKind::SessionStarted { policy: Some(inline), .. } => {
+                let known = self.sessions.get(&event.session).and_then(|session| session.pinned.as_deref());
                 let source = known.unwrap_or(&self.source);
-                Some(Arc::new(source.with(inline).map_err(|errors| bad_policy(&errors))?.policy))
+                Some(Arc::new(
+                    source.resolve_inline(inline).map_err(|errors| invalid_policy(&errors))?.policy,
+                ))
             }
             _ => None,
         };
         let brought_text = match &event.kind {
-            Kind::SessionStarted { policy: Some(inline), .. } => Some(canonical_json(inline)),
+            EventKind::SessionStarted { policy: Some(inline), .. } => Some(canonical_json(inline)),
             _ => None,
         };
-        let family = self.family(event);
-        let fresh = !self.all.contains_key(&event.session);
+        let ancestors = self.ancestors(event);
+        let is_new = !self.sessions.contains_key(&event.session);
         let base = self.source.base();
-        let session = self.all.entry(event.session.clone()).or_insert_with(|| Session::new(Arc::clone(base)));
+        let session =
+            self.sessions.entry(event.session.clone()).or_insert_with(|| Session::new(Arc::clone(base)));
         let policy = brought.unwrap_or_else(|| Arc::clone(&session.policy));
-        let before = *session.state.used();
-        match step(&policy, &mut session.state, event, &family) {
+        let before = *session.state.usage();
+        match step(&policy, &mut session.state, event, &ancestors) {
             Ok(decision) => {
                 if session.state.inline_policy() == brought_text.as_deref() || brought_text.is_none() {
                     session.policy = policy;
                 }
-                let drawn = difference(session.state.used(), &before);
-                self.draw(&event.session, &drawn);
+                let drawn = usage_since(session.state.usage(), &before);
+                self.charge_ancestors(&event.session, &drawn);
                 Ok(decision)
             }
             Err(error) => {
-                if fresh {
-                    self.all.remove(&event.session);
+                if is_new {
+                    self.sessions.remove(&event.session);
                 }
                 Err(error)
             }
         }
     }
 
-    /// The answer to an event that was answered before: what was decided then, or a halt if the session has been
-    /// halted or stopped since and the event asks for permission.
+    /// The decision for an event that was already decided: the earlier decision, or a halt if the event asks for
+    /// permission and the session was halted or stopped since.
     #[must_use]
-    pub fn current_answer(&self, event: &Event, known: Decision) -> Decision {
-        match self.all.get(&event.session) {
-            Some(session) => lifecycle::current_answer(&session.state, event, &self.family(event), known),
+    pub fn refresh_cached_decision(&self, event: &Event, known: Decision) -> Decision {
+        match self.sessions.get(&event.session) {
+            Some(session) => {
+                lifecycle::refresh_cached_decision(&session.state, event, &self.ancestors(event), known)
+            }
             None => known,
         }
     }
 
-    /// Whether an event that was refused before is judged anew now: it asks for an act, and a person has approved or
-    /// released something in its session since.
+    /// Whether a denied request must be evaluated again because a person approved or released something in its session
+    /// since.
     #[must_use]
-    pub fn is_judged_anew(&self, event: &Event, known: &Decision) -> bool {
-        self.all
+    pub fn should_reevaluate(&self, event: &Event, known: &Decision) -> bool {
+        self.sessions
             .get(&event.session)
-            .is_some_and(|session| lifecycle::is_judged_anew(&session.state, event, known))
+            .is_some_and(|session| lifecycle::should_reevaluate(&session.state, event, known))
     }
 
-    /// The number of the refusal that an event got before, if the session remembers it and judges the event anew.
+    /// Sequence number of the earlier denial of an event, if the session remembers it and evaluates the event again.
     #[must_use]
-    pub fn refused_before(&self, event: &Event) -> Option<u64> {
-        let state = &self.all.get(&event.session)?.state;
+    pub fn previous_refusal(&self, event: &Event) -> Option<u64> {
+        let state = &self.sessions.get(&event.session)?.state;
         let id = event.id.as_ref()?;
-        let known = state.answers.find(Fingerprint::of_text(&id.id), id.body, &event.session).ok()??;
-        lifecycle::is_judged_anew(state, event, &known).then_some(known.seq)
+        let known =
+            state.decision_cache.find(Fingerprint::of_text(&id.id), id.body, &event.session).ok()??;
+        lifecycle::should_reevaluate(state, event, &known).then_some(known.seq)
     }
 
-    /// The names of the sessions above one, the nearest first; a ring of parents ends where it closes.
-    fn above(&self, name: &str, first: Option<&str>) -> Vec<String> {
+    /// Names of a session's ancestors, nearest first. Stops at a cycle of parents.
+    fn ancestor_names(&self, name: &str, first: Option<&str>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let mut next = first.map(str::to_owned).or_else(|| self.parent_of(name));
         while let Some(parent) = next {
@@ -437,49 +453,49 @@ impl Sessions {
     }
 
     fn parent_of(&self, name: &str) -> Option<String> {
-        self.all.get(name)?.state.parent().map(str::to_owned)
+        self.sessions.get(name)?.state.parent().map(str::to_owned)
     }
 
-    fn family(&self, event: &Event) -> Family {
-        let stays = self.all.get(&event.session).is_some_and(|session| {
+    fn ancestors(&self, event: &Event) -> Ancestors {
+        let stays = self.sessions.get(&event.session).is_some_and(|session| {
             session.state.rules_version() > RulesVersion::V1 && session.state.parent().is_some()
         });
         let first = match &event.kind {
-            Kind::SessionStarted { parent, .. } if !stays => parent.as_deref(),
+            EventKind::SessionStarted { parent, .. } if !stays => parent.as_deref(),
             _ => None,
         };
         if first.is_none()
-            && self.all.get(&event.session).is_none_or(|session| session.state.parent().is_none())
+            && self.sessions.get(&event.session).is_none_or(|session| session.state.parent().is_none())
         {
-            return Family::default();
+            return Ancestors::default();
         }
-        let ancestors = self.above(&event.session, first).into_iter().filter_map(|session| {
-            let known = self.all.get(&session)?;
+        let ancestors = self.ancestor_names(&event.session, first).into_iter().filter_map(|session| {
+            let known = self.sessions.get(&session)?;
             let budget = &known.policy.budgets.session;
             Some(Ancestor {
                 halted: known.state.is_halted(),
-                used: *known.state.used(),
+                used: *known.state.usage(),
                 tokens: budget.tokens,
                 cost_micro_usd: budget.cost_micro_usd,
                 session,
             })
         });
-        Family { ancestors: ancestors.collect() }
+        Ancestors { nearest_first: ancestors.collect() }
     }
 
-    fn draw(&mut self, name: &str, drawn: &Usage) {
+    fn charge_ancestors(&mut self, name: &str, drawn: &Usage) {
         if *drawn == Usage::default() {
             return;
         }
-        for parent in self.above(name, None) {
-            if let Some(session) = self.all.get_mut(&parent) {
-                session.state.watch.budget.draw(drawn);
+        for parent in self.ancestor_names(name, None) {
+            if let Some(session) = self.sessions.get_mut(&parent) {
+                session.state.guards.budget.add_child_usage(drawn);
             }
         }
     }
 }
 
-fn difference(now: &Usage, before: &Usage) -> Usage {
+fn usage_since(now: &Usage, before: &Usage) -> Usage {
     Usage {
         tokens_in: now.tokens_in.saturating_sub(before.tokens_in),
         tokens_out: now.tokens_out.saturating_sub(before.tokens_out),

@@ -1,27 +1,27 @@
-//! A session's whole memory: plain, bounded data, encoded and decoded without loss.
+//! Session state: plain, bounded data with a lossless encoding.
 
-use crate::answers::Answers;
-use crate::decision::{HaltReason, Status};
-use crate::error::{Code, Error};
+use crate::call_ledger::CallLedger;
+use crate::decision::{HaltReason, SessionPhase};
+use crate::decision_cache::DecisionCache;
+use crate::error::{Error, ErrorCode};
 use crate::event::Usage;
-use crate::flow::Flow;
-use crate::guards::{Position, Tripped, Watch};
-use crate::ledger::Ledger;
+use crate::guards::{BudgetPosition, ExhaustedBudget, GuardStates};
 use crate::limits::STATE_BYTES;
 use crate::observation::WorkLog;
-use crate::person::Person;
-use crate::policy::{Counters, Policy};
+use crate::person_message::PersonState;
+use crate::policy::{Policy, SessionCounters};
 use crate::rules_version::RulesVersion;
-use crate::tally::Tally;
+use crate::tool_usage::ToolUsageTable;
+use crate::workflow_position::WorkflowPosition;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The layout of the encoded state: named sections, each with a layout version of its own, so that a new or changed
-/// guard never makes a stored session unreadable.
-const SECTIONS: u8 = 3;
-/// The layout before: one record, the guards in [`RECORD_GUARDS`]' order at its end.
-const RECORD: u8 = 2;
-/// The guards of a record, in the order in which it has them.
+/// Layout of the encoded state: named sections, each with a separate layout version, so that a new or changed guard
+/// never makes a stored session unreadable.
+const LAYOUT_SECTIONS: u8 = 3;
+/// The previous layout: one record that ends with the guards in the order of [`RECORD_GUARDS`].
+const LAYOUT_RECORD: u8 = 2;
+/// Guards of a record, in encoding order.
 const RECORD_GUARDS: [&str; 17] = [
     "budget",
     "visits",
@@ -42,7 +42,7 @@ const RECORD_GUARDS: [&str; 17] = [
     "rule",
 ];
 
-/// Why a session stands still.
+/// Why a session is stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Latch {
     pub(crate) guard: String,
@@ -50,20 +50,20 @@ pub(crate) struct Latch {
     pub(crate) halt_reason: HaltReason,
     pub(crate) message: String,
     pub(crate) seq: u64,
-    /// The budget that a release would raise.
-    pub(crate) budget: Option<Tripped>,
+    /// The budget that a release raises.
+    pub(crate) budget: Option<ExhaustedBudget>,
 }
 
-/// A person's stop. It holds until a person lifts it explicitly, whatever else is released.
+/// A stop by a person. It stays until a person lifts it explicitly; other releases do not affect it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stop {
+pub(crate) struct HumanStop {
     pub(crate) by: String,
     pub(crate) why: String,
     pub(crate) seq: u64,
 }
 
-impl Stop {
-    /// Who stopped the session, and why.
+impl HumanStop {
+    /// The author and reason of the stop.
     pub(crate) fn message(&self) -> String {
         format!("stopped by {}: {}", self.by, self.why)
     }
@@ -71,7 +71,7 @@ impl Stop {
 
 /// Counters over the whole session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Totals {
+pub(crate) struct SessionTotals {
     pub(crate) errors: u64,
     pub(crate) warnings: u64,
     pub(crate) blocks: u64,
@@ -79,121 +79,123 @@ pub(crate) struct Totals {
     pub(crate) messages: u64,
 }
 
-/// Everything that the governor remembers of a session.
+/// The complete state of a session.
 ///
-/// It is data and nothing else: [`State::encode`] and [`State::decode`] lose nothing, and the encoded form stays
-/// below [`STATE_BYTES`] however long the session runs.
+/// [`SessionState::encode`] and [`SessionState::decode`] are lossless, and the encoded form stays below [`STATE_BYTES`]
+/// no matter how long the session runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
-    /// The version of the decision rules that the session started under.
+pub struct SessionState {
+    /// The session's version of the decision rules.
     pub(crate) rules: RulesVersion,
     pub(crate) seq: u64,
     pub(crate) now: u64,
     pub(crate) started: Option<u64>,
     pub(crate) active_ms: u64,
-    /// How far the clock of the events is behind the session's time, after it was set back.
-    pub(crate) behind_ms: u64,
-    /// How long the machine had been suspended at the last event that says so.
+    /// Offset added to event times after the event clock was set back.
+    pub(crate) clock_offset_ms: u64,
+    /// Total suspend time of the machine, as of the last event that reported it.
     pub(crate) suspended_ms: u64,
     pub(crate) ended: bool,
     pub(crate) halted: Option<Latch>,
     pub(crate) blocked: Option<Latch>,
-    /// The budgets that were used up at the halt.
-    pub(crate) spent_budgets: Vec<Tripped>,
-    /// Stops by people that were not lifted, oldest first. Under version 1 of the rules a stop is in `halted` instead.
-    pub(crate) stops: Vec<Stop>,
-    /// A question that waits for a person, and restarts.
-    pub(crate) person: Person,
-    /// The label that calls a person is set.
-    pub(crate) labelled: bool,
-    /// The policy that came inside `session.started`, as canonical JSON.
+    /// Budgets exhausted at the halt.
+    pub(crate) exhausted_budgets: Vec<ExhaustedBudget>,
+    /// Stops by people that were not lifted, oldest first. Under version 1 of the rules, `halted` holds the stop
+    /// instead.
+    pub(crate) stops: Vec<HumanStop>,
+    /// Open questions to a person, and restarts.
+    pub(crate) person: PersonState,
+    /// Whether the human-in-the-loop label is set.
+    pub(crate) labeled: bool,
+    /// The inline policy of `session.started`, as canonical JSON.
     pub(crate) policy: Option<String>,
     pub(crate) parent: Option<String>,
-    /// Acts that a release lets through, by guard.
-    pub(crate) credits: BTreeMap<String, u64>,
+    /// Remaining acts allowed by releases, by guard.
+    pub(crate) grants: BTreeMap<String, u64>,
     /// Releases so far, by guard.
     pub(crate) releases: BTreeMap<String, u64>,
-    pub(crate) totals: Totals,
-    /// What each tool was asked for, was refused and failed at.
-    pub(crate) tally: Tally,
-    /// The last outputs, diffs and failures, for the evidence of a halt.
+    pub(crate) totals: SessionTotals,
+    /// Allowed, blocked and failed calls per tool.
+    pub(crate) tool_usage: ToolUsageTable,
+    /// The most recent outputs, diffs and failures, as evidence for a halt.
     pub(crate) work: WorkLog,
-    pub(crate) answers: Answers,
-    pub(crate) ledger: Ledger,
-    pub(crate) flow: Flow,
-    pub(crate) watch: Watch,
+    pub(crate) decision_cache: DecisionCache,
+    pub(crate) calls: CallLedger,
+    pub(crate) position: WorkflowPosition,
+    pub(crate) guards: GuardStates,
 }
 
-impl State {
+impl SessionState {
     /// Encodes the state.
     ///
     /// # Errors
-    /// Never for a state that the governor made; the error is there because the encoder has one.
+    /// Never for a state created by the governor; the signature follows the encoder.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
-        let mut sections = Sections { bytes: vec![SECTIONS] };
-        self.write(&mut sections).map_err(|error| bad(&error.to_string()))?;
+        let mut sections = SectionWriter { bytes: vec![LAYOUT_SECTIONS] };
+        self.write(&mut sections).map_err(|error| corrupt_state(&error.to_string()))?;
         Ok(sections.bytes)
     }
 
-    fn write(&self, sections: &mut Sections) -> postcard::Result<()> {
+    fn write(&self, sections: &mut SectionWriter) -> postcard::Result<()> {
         sections.write("rules", 1, &self.rules.number())?;
         let session = (
             (&self.seq, &self.now, &self.started, &self.active_ms, &self.ended),
-            (&self.halted, &self.blocked, &self.labelled),
-            (&self.policy, &self.parent, &self.credits, &self.releases),
+            (&self.halted, &self.blocked, &self.labeled),
+            (&self.policy, &self.parent, &self.grants, &self.releases),
         );
         sections.write("session", 1, &session)?;
         sections.write("stops", 1, &self.stops)?;
-        if self.person != Person::default() {
-            sections.write("person", Person::LAYOUT, &self.person)?;
+        if self.person != PersonState::default() {
+            sections.write("person", PersonState::LAYOUT, &self.person)?;
         }
         if self.work != WorkLog::default() {
             sections.write("work", 1, &self.work)?;
         }
-        if !self.spent_budgets.is_empty() {
-            sections.write("spent_budgets", 1, &self.spent_budgets)?;
+        if !self.exhausted_budgets.is_empty() {
+            sections.write("spent_budgets", 1, &self.exhausted_budgets)?;
         }
-        if (self.behind_ms, self.suspended_ms) != (0, 0) {
-            sections.write("clock", 1, &(self.behind_ms, self.suspended_ms))?;
+        if (self.clock_offset_ms, self.suspended_ms) != (0, 0) {
+            sections.write("clock", 1, &(self.clock_offset_ms, self.suspended_ms))?;
         }
         sections.write("totals", 1, &self.totals)?;
-        sections.write("tally", 1, &self.tally)?;
-        sections.write("answers", 1, &self.answers)?;
-        sections.write("ledger", 1, &self.ledger)?;
-        sections.write("flow", 1, &self.flow)?;
-        if let Some(start) = &self.flow.start {
+        sections.write("tally", 1, &self.tool_usage)?;
+        sections.write("answers", 1, &self.decision_cache)?;
+        sections.write("ledger", 1, &self.calls)?;
+        sections.write("flow", 1, &self.position)?;
+        if let Some(start) = &self.position.start {
             sections.write("flow_start", 1, start)?;
         }
-        self.watch.write(sections)
+        self.guards.write(sections)
     }
 
-    /// Reads a state back, in this layout or the one before it.
+    /// Decodes a state in this layout or the previous one.
     ///
     /// # Errors
-    /// If the bytes are not a state, or one that a newer version of Flyball wrote.
+    /// If the bytes are not a state, or were written by a newer version of Flyball.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let body = match bytes.split_first() {
-            Some((&(SECTIONS | RECORD), body)) if body.len() <= 4 * STATE_BYTES => body,
-            Some((&(SECTIONS | RECORD), _)) => return Err(bad("it is too large")),
-            _ => return Err(bad("it has another version")),
+            Some((&(LAYOUT_SECTIONS | LAYOUT_RECORD), body)) if body.len() <= 4 * STATE_BYTES => body,
+            Some((&(LAYOUT_SECTIONS | LAYOUT_RECORD), _)) => return Err(corrupt_state("it is too large")),
+            _ => return Err(corrupt_state("it has another version")),
         };
-        let mut state = State::default();
-        if bytes.first() == Some(&SECTIONS) {
+        let mut state = SessionState::default();
+        if bytes.first() == Some(&LAYOUT_SECTIONS) {
             state.read_sections(body)?;
         } else {
             state.read_record(body)?;
         }
-        state.flow.rebuild(state.rules);
-        state.ledger.rules = state.rules;
+        state.position.rebuild(state.rules);
+        state.calls.rules = state.rules;
         Ok(state)
     }
 
     fn read_sections(&mut self, mut body: &[u8]) -> Result<(), Error> {
         while !body.is_empty() {
-            let (section, rest) = Section::take(body).map_err(|error| bad(&error.to_string()))?;
+            let (section, rest) =
+                EncodedSection::read(body).map_err(|error| corrupt_state(&error.to_string()))?;
             let left = self.read_part(section.name, section.layout, section.bytes)?;
             if !left.is_empty() {
-                return Err(bad("it has bytes left over"));
+                return Err(corrupt_state("it has bytes left over"));
             }
             body = rest;
         }
@@ -206,51 +208,51 @@ impl State {
         for part in parts.iter().chain(&RECORD_GUARDS) {
             body = self.read_part(part, 1, body)?;
         }
-        if body.is_empty() { Ok(()) } else { Err(bad("it has bytes left over")) }
+        if body.is_empty() { Ok(()) } else { Err(corrupt_state("it has bytes left over")) }
     }
 
-    /// Reads one part and returns the bytes that follow it.
+    /// Decodes one part and returns the remaining bytes.
     fn read_part<'b>(&mut self, part: &str, layout: u16, bytes: &'b [u8]) -> Result<&'b [u8], Error> {
         let into = |read: postcard::Result<&'b [u8]>| {
-            read.map_err(|error| bad(&format!("its part '{part}': {error}")))
+            read.map_err(|error| corrupt_state(&format!("its part '{part}': {error}")))
         };
         match part {
             "rules" => {
                 let (number, rest): (u64, _) =
-                    read_layout(layout, 1, bytes).map_err(|error| bad(&error.to_string()))?;
+                    read_layout(layout, 1, bytes).map_err(|error| corrupt_state(&error.to_string()))?;
                 self.rules = RulesVersion::from_number(number)
-                    .ok_or_else(|| bad(&format!("it is under version {number} of the rules")))?;
+                    .ok_or_else(|| corrupt_state(&format!("it is under version {number} of the rules")))?;
                 Ok(rest)
             }
             "session" => into(self.read_session(layout, bytes)),
             "stops" => into(read_into(&mut self.stops, layout, bytes)),
-            "person" => into(Person::read(layout, bytes).map(|(person, rest)| {
+            "person" => into(PersonState::read(layout, bytes).map(|(person, rest)| {
                 self.person = person;
                 rest
             })),
             "work" => into(read_into(&mut self.work, layout, bytes)),
-            "spent_budgets" => into(read_into(&mut self.spent_budgets, layout, bytes)),
+            "spent_budgets" => into(read_into(&mut self.exhausted_budgets, layout, bytes)),
             "clock" => {
                 let mut clock = (0, 0);
                 let rest = into(read_into(&mut clock, layout, bytes))?;
-                (self.behind_ms, self.suspended_ms) = clock;
+                (self.clock_offset_ms, self.suspended_ms) = clock;
                 Ok(rest)
             }
             "totals" => into(read_into(&mut self.totals, layout, bytes)),
-            "tally" => into(read_into(&mut self.tally, layout, bytes)),
-            "answers" => into(read_into(&mut self.answers, layout, bytes)),
-            "ledger" => into(read_into(&mut self.ledger, layout, bytes)),
-            // The start comes in a section of its own, after the rest.
-            "flow" => into(read_into(&mut self.flow, layout, bytes)),
+            "tally" => into(read_into(&mut self.tool_usage, layout, bytes)),
+            "answers" => into(read_into(&mut self.decision_cache, layout, bytes)),
+            "ledger" => into(read_into(&mut self.calls, layout, bytes)),
+            // The start is stored in a later section.
+            "flow" => into(read_into(&mut self.position, layout, bytes)),
             "flow_start" => {
                 let mut start = String::new();
                 let rest = into(read_into(&mut start, layout, bytes))?;
-                self.flow.start = Some(start);
+                self.position.start = Some(start);
                 Ok(rest)
             }
-            guard => match self.watch.read(guard, layout, bytes) {
+            guard => match self.guards.read(guard, layout, bytes) {
                 Some(read) => into(read),
-                None => Err(bad(&format!("its part '{part}' is not known"))),
+                None => Err(corrupt_state(&format!("its part '{part}' is not known"))),
             },
         }
     }
@@ -259,101 +261,102 @@ impl State {
         let (session, rest) = read_layout(layout, 1, bytes)?;
         let (clock, latches, terms) = session;
         (self.seq, self.now, self.started, self.active_ms, self.ended) = clock;
-        (self.halted, self.blocked, self.labelled) = latches;
-        (self.policy, self.parent, self.credits, self.releases) = terms;
+        (self.halted, self.blocked, self.labeled) = latches;
+        (self.policy, self.parent, self.grants, self.releases) = terms;
         Ok(rest)
     }
 
-    /// A digest of the state: equal states, equal digests.
+    /// Digest of the state; equal states have equal digests.
     ///
     /// # Errors
-    /// As [`State::encode`].
+    /// Same as [`SessionState::encode`].
     pub fn digest(&self) -> Result<String, Error> {
         Ok(blake3::hash(&self.encode()?).to_hex().to_string())
     }
 
-    /// What the session is doing.
+    /// Phase of the session.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> SessionPhase {
         if self.ended {
-            Status::Ended
+            SessionPhase::Ended
         } else if self.is_halted() {
-            Status::Halted
+            SessionPhase::Halted
         } else if self.blocked.is_some() {
-            Status::Blocked
-        } else if self.watch.confirmation.awaits() {
-            Status::AwaitingConfirmation
+            SessionPhase::Blocked
+        } else if self.guards.confirmation.is_awaiting() {
+            SessionPhase::AwaitingConfirmation
         } else {
-            Status::Running
+            SessionPhase::Running
         }
     }
 
-    /// Whether a guard has halted the session or a person has stopped it.
+    /// Whether a guard halted the session or a person stopped it.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.halted.is_some() || !self.stops.is_empty()
     }
 
-    /// The number of the last event.
+    /// Sequence number of the last event.
     #[must_use]
     pub const fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The version of the decision rules that the session started under.
+    /// The session's version of the decision rules.
     #[must_use]
     pub const fn rules_version(&self) -> RulesVersion {
         self.rules
     }
 
-    /// The session above this one.
+    /// The parent session.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         self.parent.as_deref()
     }
 
-    /// The policy that came inside `session.started`, as JSON.
+    /// The inline policy of `session.started`, as JSON.
     #[must_use]
     pub fn inline_policy(&self) -> Option<&str> {
         self.policy.as_deref()
     }
 
-    /// What this session and its children have used.
+    /// Usage of this session and its children.
     #[must_use]
-    pub const fn used(&self) -> &Usage {
-        &self.watch.budget.used
+    pub const fn usage(&self) -> &Usage {
+        &self.guards.budget.used
     }
 
-    /// Time at work, in milliseconds; waiting for people is left out.
+    /// Active time in milliseconds, excluding time spent waiting for people.
     #[must_use]
     pub const fn active_ms(&self) -> u64 {
         self.active_ms
     }
 
-    /// How much time the session has, before its next event, until a budget is used up: runtime, wall-clock time, the
-    /// timeout of the turn, and the runtime of the node and of the loops that it is in. `now` is the time in milliseconds
-    /// since 1970. `None` if no enforced budget limits it.
+    /// Time until the first enforced time budget is exhausted: session runtime, wall-clock time, turn timeout, or the
+    /// runtime of the current node or loops. `now` is in milliseconds since 1970. `None` if no enforced budget limits
+    /// time.
     #[must_use]
     pub fn time_left_ms(&self, policy: &Policy, node: Option<&str>, now: u64) -> Option<u64> {
         let wall_ms = now.max(self.now).saturating_sub(self.started.unwrap_or(now));
-        let position = Position { policy, flow: &self.flow, node, active_ms: self.active_ms, wall_ms };
-        self.watch.budget.time_left_ms(&position)
+        let position =
+            BudgetPosition { policy, flow: &self.position, node, active_ms: self.active_ms, wall_ms };
+        self.guards.budget.time_left_ms(&position)
     }
 
-    /// The counters that custom rules and reports look at.
+    /// Counters for custom rules and reports.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> SessionCounters {
         self.counters_at(None)
     }
 
-    /// The counters with the visits of the node that acts, or else of the node at work.
-    pub(crate) fn counters_at(&self, node: Option<&str>) -> Counters {
-        let budget = &self.watch.budget;
-        let visits = node.or_else(|| self.flow.node()).map_or(0, |node| self.watch.visits.count(node));
-        Counters {
+    /// Counters, with the visits of the given node or else of the current node.
+    pub(crate) fn counters_at(&self, node: Option<&str>) -> SessionCounters {
+        let budget = &self.guards.budget;
+        let visits = node.or_else(|| self.position.node()).map_or(0, |node| self.guards.visits.count(node));
+        SessionCounters {
             calls: budget.calls,
             turns: budget.turns,
-            transitions: self.watch.transitions.total(),
+            transitions: self.guards.transitions.total(),
             errors: self.totals.errors,
             warnings: self.totals.warnings,
             blocks: self.totals.blocks,
@@ -364,18 +367,18 @@ impl State {
             messages: self.totals.messages,
             visits: u64::from(visits),
             state: self.status().as_str().to_owned(),
-            node: self.flow.node().unwrap_or_default().to_owned(),
+            node: self.position.node().unwrap_or_default().to_owned(),
         }
     }
 }
 
 /// The encoded sections of a state.
-pub(crate) struct Sections {
+pub(crate) struct SectionWriter {
     bytes: Vec<u8>,
 }
 
-impl Sections {
-    /// Adds a section: its name, its layout, its length and its content.
+impl SectionWriter {
+    /// Adds a section: name, layout, length and content.
     pub(crate) fn write<T: Serialize>(&mut self, name: &str, layout: u16, value: &T) -> postcard::Result<()> {
         let content = postcard::to_allocvec(value)?;
         let header = postcard::to_allocvec(&(name, layout, content.len()))?;
@@ -386,21 +389,21 @@ impl Sections {
 }
 
 /// One encoded section.
-struct Section<'b> {
+struct EncodedSection<'b> {
     name: &'b str,
     layout: u16,
     bytes: &'b [u8],
 }
 
-impl<'b> Section<'b> {
-    fn take(bytes: &'b [u8]) -> postcard::Result<(Self, &'b [u8])> {
+impl<'b> EncodedSection<'b> {
+    fn read(bytes: &'b [u8]) -> postcard::Result<(Self, &'b [u8])> {
         let ((name, layout, len), rest): ((&str, u16, usize), &[u8]) = postcard::take_from_bytes(bytes)?;
         let (bytes, rest) = rest.split_at_checked(len).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
-        Ok((Section { name, layout, bytes }, rest))
+        Ok((EncodedSection { name, layout, bytes }, rest))
     }
 }
 
-/// Reads a value that has had one layout so far; returns it with the bytes that follow.
+/// Decodes a value that has only one layout; returns it with the remaining bytes.
 pub(crate) fn read_layout<'b, T: Deserialize<'b>>(
     layout: u16,
     known: u16,
@@ -422,10 +425,10 @@ fn read_into<'b, T: Deserialize<'b>>(
     Ok(rest)
 }
 
-fn bad(why: &str) -> Error {
+fn corrupt_state(why: &str) -> Error {
     Error::new(
-        Code::BadState,
+        ErrorCode::BadState,
         format!("the stored state cannot be read: {why}"),
-        "work it out again from the session's events",
+        "rebuild it from the session's events",
     )
 }

@@ -1,30 +1,30 @@
-//! The known word closest to what somebody wrote.
+//! Spelling suggestions: the known word closest to the input.
 
-/// Words longer than this are not compared: nobody misspells a word that long.
+/// Longer words are not compared: they are not misspellings.
 const MAX_WORD: usize = 64;
 
-/// The closest known word, if it is close enough to be what was meant.
+/// The closest known word, if it is close enough.
 #[must_use]
 pub fn closest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let plain = plain(written);
+    let plain = normalize_word(written);
     if plain.len() > MAX_WORD {
         return None;
     }
     let allowed = (plain.chars().count() / 3).clamp(1, 3);
     known
         .into_iter()
-        .map(|word| (distance(&plain, &self::plain(word)), word))
+        .map(|word| (distance(&plain, &self::normalize_word(word)), word))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, word)| word)
 }
 
-/// Case and the sign between words are the most common differences, so they cost nothing.
-fn plain(word: &str) -> String {
+/// Ignores case and word separators, the most common differences.
+fn normalize_word(word: &str) -> String {
     word.chars().filter(|c| *c != '_' && *c != '-' && *c != ' ').flat_map(char::to_lowercase).collect()
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two words.
+/// Edit distance with insertions, deletions, replacements and swaps of adjacent characters.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,9 +1,9 @@
-//! Slips of the finger and the words that were meant.
+//! Tests of spelling suggestions.
 
 use super::closest;
 
 #[test]
-fn the_closest_word_is_found_if_it_is_close() {
+fn closest_word_is_suggested_only_if_close() {
     let known = ["repetition", "cycle", "visits", "warn_at", "max_visits", "of"];
     for (written, meant) in [
         ("repetitions", Some("repetition")),

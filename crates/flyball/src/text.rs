@@ -1,14 +1,14 @@
-//! Text out of a tool's output: terminal codes removed, lines joined, long texts cut, volatile parts blanked.
+//! Processing of tool output: strips terminal codes, joins lines, truncates, and blanks volatile parts.
 
-use crate::event::normalised;
+use crate::event::normalize;
 use std::borrow::Cow;
 
-/// How many lines of a message are joined into one.
-const JOINED_LINES: usize = 8;
+/// Maximum number of lines joined into one.
+const MAX_JOINED_LINES: usize = 8;
 
-/// The text without terminal codes; nothing is copied if there are none.
+/// Removes terminal escape codes; copies nothing if there are none.
 #[must_use]
-pub fn without_codes(text: &str) -> Cow<'_, str> {
+pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     if !text.contains(['\u{1b}', '\r']) {
         return text.into();
     }
@@ -16,7 +16,7 @@ pub fn without_codes(text: &str) -> Cow<'_, str> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '\u{1b}' => skip_code(&mut chars),
+            '\u{1b}' => skip_escape(&mut chars),
             '\r' => {}
             c => out.push(c),
         }
@@ -24,7 +24,7 @@ pub fn without_codes(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-fn skip_code(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         Some('[') => {
             for c in chars.by_ref() {
@@ -33,7 +33,7 @@ fn skip_code(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
                 }
             }
         }
-        // A title or a link: up to a bell or the next escape's backslash.
+        // OSC sequence (title or link): ends at a bell or the next escape's backslash.
         Some(']') => {
             while let Some(c) = chars.next() {
                 if c == '\u{7}' || c == '\u{1b}' && chars.next_if_eq(&'\\').is_some() {
@@ -45,24 +45,24 @@ fn skip_code(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// The first lines of a text in one line: trimmed, blank ones dropped, joined with `; `.
+/// Joins the first lines of a text: trimmed, without blank lines, separated by `; `.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    let clean = without_codes(text);
+    let clean = strip_ansi(text);
     let mut out = String::new();
-    for line in clean.lines().map(str::trim).filter(|line| !line.is_empty()).take(JOINED_LINES) {
+    for line in clean.lines().map(str::trim).filter(|line| !line.is_empty()).take(MAX_JOINED_LINES) {
         if !out.is_empty() {
             out.push_str(if out.ends_with([':', ';', ',']) { " " } else { "; " });
         }
-        // What else could steer a terminal does not get through either.
+        // Replace all other control characters as well, which could affect a terminal.
         out.extend(line.chars().map(|c| if c.is_control() { ' ' } else { c }));
     }
     out
 }
 
-/// At most this many characters, with an ellipsis if something was left out.
+/// Truncates a text to this many characters, with an ellipsis if anything was cut.
 #[must_use]
-pub fn cut(text: &str, chars: usize) -> String {
+pub fn truncate(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
         Some(_) => {
@@ -72,9 +72,9 @@ pub fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// The beginning and the end of a long text, with a line between them that says how much is missing.
+/// The start and end of a long text, with a line between them that states how much was omitted.
 #[must_use]
-pub fn shortened(text: &str, chars: usize) -> String {
+pub fn elide_middle(text: &str, chars: usize) -> String {
     let total = text.chars().count();
     if total <= chars {
         return text.to_owned();
@@ -85,19 +85,19 @@ pub fn shortened(text: &str, chars: usize) -> String {
     format!("{start}\n[... {} characters left out ...]\n{end}", total - head - tail)
 }
 
-/// The last lines that hold something, in one line.
+/// The last non-blank lines, joined into one line.
 #[must_use]
-pub fn tail(text: &str, lines: usize) -> String {
-    let clean = without_codes(text);
+pub fn last_lines(text: &str, lines: usize) -> String {
+    let clean = strip_ansi(text);
     let all: Vec<&str> = clean.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let from = all.len().saturating_sub(lines);
     one_line(&all.get(from..).unwrap_or_default().join("\n"))
 }
 
-/// A text without what changes from run to run or when lines move: times, addresses, hashes, folders, line numbers.
+/// Removes volatile parts: times, addresses, hashes, directories, line numbers.
 #[must_use]
-pub fn stable(text: &str) -> String {
-    let base = normalised(text);
+pub fn normalize_volatile(text: &str) -> String {
+    let base = normalize(text);
     let mut out = String::with_capacity(base.len());
     let mut after_line = false;
     for (at, word) in base.split(' ').enumerate() {
@@ -108,15 +108,15 @@ pub fn stable(text: &str) -> String {
         if after_line && !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_digit()) {
             out.push_str(&word.replace(bare, "<line>"));
         } else {
-            push_word(word, &mut out);
+            push_normalized_word(word, &mut out);
         }
         after_line = matches!(bare, "line" | "lines" | "Line");
     }
     out
 }
 
-/// A word without the folder of an absolute path and without the line and column after a file's name.
-fn push_word(word: &str, out: &mut String) {
+/// Appends a word without the directory of an absolute path and without the line and column after a file name.
+fn push_normalized_word(word: &str, out: &mut String) {
     let head = word.len() - word.trim_start_matches(['(', '\'', '"', '`', '[']).len();
     let (open, body) = word.split_at(head);
     out.push_str(open);

@@ -1,17 +1,17 @@
-//! Tests of what is taken out of a tool's output.
+//! Tests of tool output processing.
 
-use super::{cut, one_line, shortened, stable, tail, without_codes};
+use super::{elide_middle, last_lines, normalize_volatile, one_line, strip_ansi, truncate};
 
 #[test]
-fn colours_links_and_carriage_returns_go() {
-    assert_eq!(without_codes("\u{1b}[31mred\u{1b}[0m\r\n"), "red\n");
-    assert_eq!(without_codes("\u{1b}]8;;http://x\u{7}name\u{1b}]8;;\u{1b}\\"), "name");
-    assert_eq!(without_codes("plain"), "plain");
-    assert_eq!(without_codes("cut off \u{1b}[3"), "cut off ");
+fn ansi_codes_links_and_carriage_returns_are_stripped() {
+    assert_eq!(strip_ansi("\u{1b}[31mred\u{1b}[0m\r\n"), "red\n");
+    assert_eq!(strip_ansi("\u{1b}]8;;http://x\u{7}name\u{1b}]8;;\u{1b}\\"), "name");
+    assert_eq!(strip_ansi("plain"), "plain");
+    assert_eq!(strip_ansi("cut off \u{1b}[3"), "cut off ");
 }
 
 #[test]
-fn lines_are_joined_without_gaps() {
+fn lines_are_joined_without_blank_lines() {
     assert_eq!(
         one_line("  assertion failed:\n\n  left: 1\n right: 2\n"),
         "assertion failed: left: 1; right: 2"
@@ -22,18 +22,18 @@ fn lines_are_joined_without_gaps() {
 }
 
 #[test]
-fn long_texts_are_cut_between_characters() {
-    assert_eq!(cut("äöü", 3), "äöü");
-    assert_eq!(cut("äöüß", 3), "äö…");
+fn long_text_is_truncated_at_char_boundaries() {
+    assert_eq!(truncate("äöü", 3), "äöü");
+    assert_eq!(truncate("äöüß", 3), "äö…");
     let long = "ä".repeat(100);
-    let short = shortened(&long, 30);
+    let short = elide_middle(&long, 30);
     assert_eq!(short, format!("{}\n[... 70 characters left out ...]\n{}", "ä".repeat(10), "ä".repeat(20)));
-    assert_eq!(shortened("short", 30), "short");
-    assert_eq!(tail("a\n\nb\nc\n", 2), "b; c");
+    assert_eq!(elide_middle("short", 30), "short");
+    assert_eq!(last_lines("a\n\nb\nc\n", 2), "b; c");
 }
 
 #[test]
-fn what_changes_from_run_to_run_is_taken_out_and_what_is_asserted_stays() {
+fn volatile_text_is_removed_and_assertions_kept() {
     let same = [
         ("panicked at src/lib.rs:28:9: x", "panicked at src/lib.rs:31:13: x"),
         ("object at 0x7fb49dce2a50", "object at 0x7f687e6e2d10"),
@@ -43,10 +43,10 @@ fn what_changes_from_run_to_run_is_taken_out_and_what_is_asserted_stays() {
         ("see (file:///a/b/x.js:3:4)", "see (file:///a/b/x.js:30:1)"),
     ];
     for (one, other) in same {
-        assert_eq!(stable(one), stable(other));
+        assert_eq!(normalize_volatile(one), normalize_volatile(other));
     }
     for (one, other) in [("left: 4; right: 5", "left: 4; right: 6"), ("got 3, want 4", "got 2, want 4")] {
-        assert_ne!(stable(one), stable(other));
+        assert_ne!(normalize_volatile(one), normalize_volatile(other));
     }
-    assert_eq!(stable("ratio 3:4 of a::b"), "ratio 3:4 of a::b");
+    assert_eq!(normalize_volatile("ratio 3:4 of a::b"), "ratio 3:4 of a::b");
 }

@@ -1,18 +1,18 @@
-//! Worst-case bounds against the real governor: adversaries that do whatever keeps a run going longest never exceed
-//! what was promised.
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+//! Worst-case bounds against the real governor: adversaries that prolong a run as much as possible never exceed the
+//! bounds.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first unexpected result")]
 
-use flyball::graph::{Bound, Limits, Workflow, bounds};
-use flyball::policy::{Layer, Origin, resolve};
-use flyball::{Event, Kind, Preset, Session, Verdict};
+use flyball::graph::{Workflow, WorkflowLimits, WorstCaseBound, worst_case_bounds};
+use flyball::policy::{PolicyLayer, ValueOrigin, resolve};
+use flyball::{Event, EventKind, Preset, Session, Verdict};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A small deterministic generator (splitmix64).
-struct Dice(u64);
+struct WorkflowRng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl WorkflowRng {
+    fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,17 +21,17 @@ impl Dice {
     }
 
     fn maybe(&mut self, value: Value) -> Value {
-        if self.roll(2) == 0 { value } else { Value::Null }
+        if self.below(2) == 0 { value } else { Value::Null }
     }
 }
 
-fn graph(dice: &mut Dice) -> Workflow {
-    let nodes = 2 + dice.roll(5);
+fn random_workflow(dice: &mut WorkflowRng) -> Workflow {
+    let nodes = 2 + dice.below(5);
     let name = |n: u64| format!("n{n}");
     let mut edges = Vec::new();
     for from in 0..nodes {
         for to in 0..nodes {
-            if dice.roll(3) == 0 {
+            if dice.below(3) == 0 {
                 edges.push((None, name(from), name(to)));
             }
         }
@@ -39,14 +39,14 @@ fn graph(dice: &mut Dice) -> Workflow {
     Workflow::new((0..nodes).map(name).collect(), edges, Vec::new())
 }
 
-fn policy(dice: &mut Dice) -> Value {
-    let preset = ["workflow", "simple", "complex", "strict", "agent"][dice.roll(5) as usize];
+fn random_policy(dice: &mut WorkflowRng) -> Value {
+    let preset = ["workflow", "simple", "complex", "strict", "agent"][dice.below(5) as usize];
     let mut tree =
         json!({"preset": preset, "budgets": {"session": {}, "node": {}, "loop": {}}, "guards": {}});
     let limits = [
-        ("/budgets/session", "turns", 2 + dice.roll(30)),
-        ("/budgets/node", "turns", 1 + dice.roll(8)),
-        ("/budgets/loop", "iterations", 1 + dice.roll(6)),
+        ("/budgets/session", "turns", 2 + dice.below(30)),
+        ("/budgets/node", "turns", 1 + dice.below(8)),
+        ("/budgets/loop", "iterations", 1 + dice.below(6)),
     ];
     for (path, key, value) in limits {
         let value = dice.maybe(json!(value));
@@ -55,7 +55,7 @@ fn policy(dice: &mut Dice) -> Value {
         }
     }
     for (guard, most) in [("visits", 8), ("transitions", 5)] {
-        let limit = 1 + dice.roll(most);
+        let limit = 1 + dice.below(most);
         let value = dice.maybe(json!({ "limit": limit }));
         if !value.is_null() {
             tree["guards"][guard] = value;
@@ -64,28 +64,34 @@ fn policy(dice: &mut Dice) -> Value {
     tree
 }
 
-/// One run: how many turns and transitions the governor let through.
-struct Played {
+/// One run: the number of turns and transitions that the governor allowed.
+struct RunTotals {
     turns: u64,
     transitions: u64,
     elapsed_ms: u64,
 }
 
-fn play(session: &mut Session, workflow: &Workflow, start: &str, dice: &mut Dice, greedy: bool) -> Played {
+fn play_adversary(
+    session: &mut Session,
+    workflow: &Workflow,
+    start: &str,
+    dice: &mut WorkflowRng,
+    greedy: bool,
+) -> RunTotals {
     let mut now = 0;
-    let ask = |session: &mut Session, kind: Kind, node: &str, at: u64| {
+    let ask = |session: &mut Session, kind: EventKind, node: &str, at: u64| {
         let event = Event::new("s", kind).node(node).at(at);
         session.step(&event).unwrap().decision < Verdict::Block
     };
     let started = json!({"type": "session.started", "session": "s", "at": 0, "workflow": workflow});
     session.step(&Event::from_json(&started.to_string()).unwrap()).unwrap();
-    let mut played = Played { turns: 0, transitions: 0, elapsed_ms: 0 };
+    let mut played = RunTotals { turns: 0, transitions: 0, elapsed_ms: 0 };
     let mut used = vec![0_u64; workflow.edges.len()];
     let mut node = start.to_owned();
     let mut failed = 0;
     while failed < 40 && played.turns < 2000 {
-        if !ask(session, Kind::TurnStarted {}, &node, now) {
-            // This node has no turn left: only moving on could help, and a move needs a turn to come of it.
+        if !ask(session, EventKind::TurnStarted {}, &node, now) {
+            // This node has no turn left, so only a transition could help, and that needs a turn after it.
             break;
         }
         played.turns += 1;
@@ -93,10 +99,15 @@ fn play(session: &mut Session, workflow: &Workflow, start: &str, dice: &mut Dice
         let took = session.policy().budgets.turn.timeout_ms.unwrap_or(600_000);
         now += took;
         played.elapsed_ms += took;
-        ask(session, Kind::TurnFinished { output: None, structured: None, duration_ms: None }, &node, now);
+        ask(
+            session,
+            EventKind::TurnFinished { output: None, structured: None, duration_ms: None },
+            &node,
+            now,
+        );
         let mut moved = false;
         for _ in 0..12 {
-            if dice.roll(4) == 0 && !greedy {
+            if dice.below(4) == 0 && !greedy {
                 break;
             }
             let mut ways: Vec<usize> =
@@ -108,12 +119,12 @@ fn play(session: &mut Session, workflow: &Workflow, start: &str, dice: &mut Dice
                 ways.sort_by_key(|at| (used[*at], *at));
             }
             let at = if greedy {
-                ways[dice.roll(ways.len().min(2) as u64) as usize]
+                ways[dice.below(ways.len().min(2) as u64) as usize]
             } else {
-                ways[dice.roll(ways.len() as u64) as usize]
+                ways[dice.below(ways.len() as u64) as usize]
             };
             let edge = &workflow.edges[at];
-            let kind = Kind::TransitionRequested {
+            let kind = EventKind::TransitionRequested {
                 from: edge.from.clone(),
                 to: edge.to.clone(),
                 edge: Some(edge.id.clone()),
@@ -131,27 +142,29 @@ fn play(session: &mut Session, workflow: &Workflow, start: &str, dice: &mut Dice
     played
 }
 
-fn holds(bound: &Bound, played: u64) -> bool {
+fn within_bound(bound: &WorstCaseBound, played: u64) -> bool {
     match bound {
-        Bound::AtMost { value, .. } => played <= *value,
-        Bound::Unbounded { .. } => true,
+        WorstCaseBound::AtMost { value, .. } => played <= *value,
+        WorstCaseBound::Unbounded { .. } => true,
     }
 }
 
 #[test]
-fn no_adversary_takes_more_than_was_promised() {
-    let mut dice = Dice(42);
+fn no_adversary_exceeds_the_worst_case_bounds() {
+    let mut dice = WorkflowRng(42);
     let (mut games, mut bounded) = (0, 0);
     for _ in 0..600 {
-        let workflow = graph(&mut dice);
-        let tree = policy(&mut dice);
-        let resolved = resolve(&[Layer::from_value(Origin::Inline, tree.clone())], Preset::Workflow).unwrap();
-        let promised = bounds(&workflow, &Limits::of(&resolved.policy, &workflow));
+        let workflow = random_workflow(&mut dice);
+        let tree = random_policy(&mut dice);
+        let resolved =
+            resolve(&[PolicyLayer::from_value(ValueOrigin::Inline, tree.clone())], Preset::Workflow).unwrap();
+        let promised =
+            worst_case_bounds(&workflow, &WorkflowLimits::from_policy(&resolved.policy, &workflow));
         let policy = Arc::new(resolved.policy);
         for greedy in [false, true] {
             for start in &workflow.nodes {
                 let mut session = Session::new(Arc::clone(&policy));
-                let played = play(&mut session, &workflow, start, &mut dice, greedy);
+                let played = play_adversary(&mut session, &workflow, start, &mut dice, greedy);
                 let entry = entries(&workflow).contains(start);
                 if !entry {
                     continue;
@@ -159,15 +172,15 @@ fn no_adversary_takes_more_than_was_promised() {
                 games += 1;
                 bounded += u64::from(promised.turns.value().is_some());
                 let about = || format!("{tree}\n{:?}\nfrom {start}\n{promised:?}", workflow.edges);
-                assert!(holds(&promised.turns, played.turns), "{} turns\n{}", played.turns, about());
+                assert!(within_bound(&promised.turns, played.turns), "{} turns\n{}", played.turns, about());
                 assert!(
-                    holds(&promised.transitions, played.transitions),
+                    within_bound(&promised.transitions, played.transitions),
                     "{} transitions\n{}",
                     played.transitions,
                     about()
                 );
                 assert!(
-                    holds(&promised.runtime_ms, played.elapsed_ms),
+                    within_bound(&promised.runtime_ms, played.elapsed_ms),
                     "{} ms\n{}",
                     played.elapsed_ms,
                     about()
@@ -178,7 +191,7 @@ fn no_adversary_takes_more_than_was_promised() {
     assert!(games > 1000 && bounded * 2 > games, "{bounded} of {games} games were bounded");
 }
 
-/// Where a run may begin: nodes that no other node leads to, else the first.
+/// Possible start nodes: nodes without incoming edges from other nodes, else the first.
 fn entries(workflow: &Workflow) -> Vec<String> {
     let led_to = |node: &str| workflow.edges.iter().any(|edge| edge.to == node && edge.from != node);
     let found: Vec<String> = workflow.nodes.iter().filter(|node| !led_to(node)).cloned().collect();

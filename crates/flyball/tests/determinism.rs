@@ -1,58 +1,63 @@
-//! Same events, same policy: same decisions, byte for byte, also when a session is stopped and reopened between any
-//! two events, and whatever other sessions do meanwhile; and a session's state stays small however long it runs.
+//! Same events, same policy: same decisions, byte for byte, even if a session is stored and reloaded between any two
+//! events, and independent of other sessions. Also, a session's state stays small no matter how long it runs.
 //!
-//! Random histories, 2,000 unless `FLYBALL_HISTORIES` says otherwise. A failure names the number of the history.
+//! Runs 2,000 random histories unless `FLYBALL_HISTORIES` is set. A failure names the number of the history.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test that is how a failure is told")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
-mod kit;
+mod random_history;
 
 use flyball::limits::STATE_BYTES;
-use flyball::{Decision, Error, Event, PolicySource, Preset, Session, Sessions, State};
-use kit::{Rng, history, interleaved, sources};
+use flyball::{Decision, Error, Event, PolicySource, Preset, Session, SessionState, Sessions};
+use random_history::{Rng, interleave, policy_sources, random_history};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many histories are tried.
+/// Number of histories.
 fn histories() -> u64 {
     std::env::var("FLYBALL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
 
-/// What came of a run: the answers by session, in order, and the digests of the last states.
+/// Result of a run: the decisions by session, in order, and the digests of the final states.
 #[derive(Debug, Default, PartialEq)]
-struct Outcome {
-    answers: BTreeMap<String, Vec<Result<Decision, Error>>>,
+struct ReplayOutcome {
+    decisions: BTreeMap<String, Vec<Result<Decision, Error>>>,
     digests: BTreeMap<String, String>,
-    /// The places of the events that were refused as wrong.
-    wrong: Vec<usize>,
+    /// Indexes of the events that were rejected as invalid.
+    rejected: Vec<usize>,
 }
 
-/// What is done besides while a history is replayed; none of it may change an answer.
+/// Perturbations during a replay; none of them may change a decision.
 #[derive(Default)]
-struct Besides {
-    /// Sessions go to a store and come back, before one event in so many.
+struct ReplayOptions {
+    /// Sessions are stored and reloaded before one in this many events.
     reopen: Option<(Rng, u64)>,
     /// Every event with an id is delivered twice.
     twice: bool,
 }
 
-fn run(source: &PolicySource, events: &[&Event], mut besides: Besides) -> Outcome {
+fn replay(source: &PolicySource, events: &[&Event], mut besides: ReplayOptions) -> ReplayOutcome {
     let mut sessions = Sessions::new(source.clone());
-    let mut outcome = Outcome::default();
+    let mut outcome = ReplayOutcome::default();
     for (at, event) in events.iter().enumerate() {
-        if besides.reopen.as_mut().is_some_and(|(rng, of)| rng.once_in(*of)) {
+        if besides.reopen.as_mut().is_some_and(|(rng, of)| rng.one_in(*of)) {
             let root = event.session.trim_end_matches("/child");
-            reopened(source, &mut sessions, root);
-            reopened(source, &mut sessions, &format!("{root}/child"));
+            reopen_session(source, &mut sessions, root);
+            reopen_session(source, &mut sessions, &format!("{root}/child"));
         }
         let answer = sessions.step(event);
         if answer.is_err() {
-            outcome.wrong.push(at);
+            outcome.rejected.push(at);
         }
         if besides.twice && event.id.is_some() {
-            assert_eq!(answer, sessions.step(event), "delivered twice, answered differently: {:?}", event);
+            assert_eq!(
+                answer,
+                sessions.step(event),
+                "different decision for a redelivered event: {:?}",
+                event
+            );
         }
-        outcome.answers.entry(event.session.clone()).or_default().push(answer);
+        outcome.decisions.entry(event.session.clone()).or_default().push(answer);
     }
     for (name, session) in sessions.iter() {
         let bytes = session.state().encode().unwrap().len();
@@ -62,36 +67,36 @@ fn run(source: &PolicySource, events: &[&Event], mut besides: Besides) -> Outcom
     outcome
 }
 
-/// A session goes to a store and comes back.
-fn reopened(source: &PolicySource, sessions: &mut Sessions, name: &str) {
+/// Stores and reloads a session.
+fn reopen_session(source: &PolicySource, sessions: &mut Sessions, name: &str) {
     let Some(session) = sessions.get(name) else { return };
     let bytes = session.state().encode().unwrap();
     assert!(bytes.len() <= STATE_BYTES, "the state of '{name}' has {} bytes", bytes.len());
-    let state = State::decode(&bytes).unwrap();
-    assert_eq!(&state, session.state(), "decoding lost something of '{name}'");
+    let state = SessionState::decode(&bytes).unwrap();
+    assert_eq!(&state, session.state(), "decoding '{name}' is not lossless");
     assert_eq!(state.digest().unwrap(), session.state().digest().unwrap());
     sessions.insert(name, Session::resume(source, state).unwrap());
 }
 
-fn same(number: u64, what: &str, left: &Outcome, right: &Outcome) {
-    for (name, answers) in &left.answers {
-        for (at, (left, right)) in answers.iter().zip(&right.answers[name]).enumerate() {
+fn assert_same(number: u64, what: &str, left: &ReplayOutcome, right: &ReplayOutcome) {
+    for (name, answers) in &left.decisions {
+        for (at, (left, right)) in answers.iter().zip(&right.decisions[name]).enumerate() {
             assert_eq!(left, right, "{what}: history {number}, session '{name}', its event {}", at + 1);
         }
     }
-    assert_eq!(left.answers, right.answers, "{what}: history {number}");
+    assert_eq!(left.decisions, right.decisions, "{what}: history {number}");
     assert_eq!(left.digests, right.digests, "{what}: history {number}");
 }
 
-/// The answers as they are printed.
-fn printed(outcome: &Outcome) -> String {
+/// The printed decisions.
+fn print_decisions(outcome: &ReplayOutcome) -> String {
     let line =
         |answer: &Result<Decision, Error>| answer.as_ref().map_or_else(Error::to_string, Decision::to_json);
-    outcome.answers.values().flatten().map(|answer| line(answer) + "\n").collect()
+    outcome.decisions.values().flatten().map(|answer| line(answer) + "\n").collect()
 }
 
-/// The reasons that guards give; each must come up in the random histories.
-const REASONS: [&str; 35] = [
+/// The guard reasons; each must occur in the random histories.
+const EXPECTED_REASONS: [&str; 35] = [
     "approval_required",
     "max_runtime",
     "max_turns",
@@ -129,7 +134,7 @@ const REASONS: [&str; 35] = [
     "rule",
 ];
 
-const EFFECTS: [&str; 10] = [
+const EXPECTED_EFFECTS: [&str; 10] = [
     "person.message",
     "label.added",
     "label.removed",
@@ -142,57 +147,66 @@ const EFFECTS: [&str; 10] = [
     "say",
 ];
 
-/// What the answers to a history mentioned.
+/// Reasons and effects in the decisions of a history.
 #[derive(Default)]
-struct Mentioned {
+struct ObservedReasons {
     reasons: BTreeSet<String>,
     effects: BTreeSet<String>,
-    wrong: usize,
+    rejected: usize,
 }
 
-/// Replays one history in every way that must make no difference.
-fn check(number: u64, sources: &[PolicySource], mentioned: &mut Mentioned) {
-    let history = history(number, sources);
+/// Replays one history with all perturbations.
+fn check_history(number: u64, sources: &[PolicySource], mentioned: &mut ObservedReasons) {
+    let history = random_history(number, sources);
     let (source, families) = (&history.source, history.events());
-    let events = interleaved(&families, &mut Rng::new(number));
-    let plain = run(source, &events, Besides::default());
+    let events = interleave(&families, &mut Rng::new(number));
+    let plain = replay(source, &events, ReplayOptions::default());
     let read_anew = history.events();
     let twice = number % 2 == 1;
-    let again =
-        run(source, &interleaved(&read_anew, &mut Rng::new(number)), Besides { twice, ..Besides::default() });
-    same(number, "replayed twice", &plain, &again);
-    assert_eq!(printed(&plain), printed(&again), "replayed twice: history {number}");
-    // Each history is cut at other places; every fiftieth between all events.
+    let again = replay(
+        source,
+        &interleave(&read_anew, &mut Rng::new(number)),
+        ReplayOptions { twice, ..ReplayOptions::default() },
+    );
+    assert_same(number, "replayed twice", &plain, &again);
+    assert_eq!(print_decisions(&plain), print_decisions(&again), "replayed twice: history {number}");
+    // Each history is split at different points; every fiftieth between all events.
     let of = if number.is_multiple_of(50) { 1 } else { events.len() as u64 / 5 + 1 };
     let reopen = Some((Rng::new(!number), of));
-    same(number, "reopened", &plain, &run(source, &events, Besides { reopen, ..Besides::default() }));
+    assert_same(
+        number,
+        "reopened",
+        &plain,
+        &replay(source, &events, ReplayOptions { reopen, ..ReplayOptions::default() }),
+    );
     if families.len() > 1 {
-        let other = run(source, &interleaved(&families, &mut Rng::new(!number)), Besides::default());
-        same(number, "in another order", &plain, &other);
+        let other = replay(source, &interleave(&families, &mut Rng::new(!number)), ReplayOptions::default());
+        assert_same(number, "in another order", &plain, &other);
     }
-    if !plain.wrong.is_empty() {
-        let right = events.iter().enumerate().filter(|(at, _)| !plain.wrong.contains(at));
-        let without = run(source, &right.map(|(_, event)| *event).collect::<Vec<_>>(), Besides::default());
-        assert_eq!(plain.digests, without.digests, "history {number}: a wrong event left something behind");
+    if !plain.rejected.is_empty() {
+        let right = events.iter().enumerate().filter(|(at, _)| !plain.rejected.contains(at));
+        let without =
+            replay(source, &right.map(|(_, event)| *event).collect::<Vec<_>>(), ReplayOptions::default());
+        assert_eq!(plain.digests, without.digests, "history {number}: an invalid event changed the state");
     }
-    mentioned.wrong += plain.wrong.len();
-    for decision in plain.answers.into_values().flatten().flatten() {
+    mentioned.rejected += plain.rejected.len();
+    for decision in plain.decisions.into_values().flatten().flatten() {
         mentioned.reasons.extend(decision.trips.into_iter().map(|trip| trip.reason));
         mentioned.effects.extend(decision.effects.into_iter().map(|effect| effect.effect));
     }
 }
 
 #[test]
-fn the_same_events_give_the_same_decisions_replayed_reopened_or_interleaved() {
+fn decisions_are_identical_when_replayed_reopened_or_interleaved() {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let sources = &sources();
-    let shares: Vec<Mentioned> = std::thread::scope(|scope| {
+    let sources = &policy_sources();
+    let shares: Vec<ObservedReasons> = std::thread::scope(|scope| {
         let share = |first: u64| {
             scope.spawn(move || {
-                let mut mentioned = Mentioned::default();
+                let mut mentioned = ObservedReasons::default();
                 (first..histories())
                     .step_by(cores as usize)
-                    .for_each(|number| check(number, sources, &mut mentioned));
+                    .for_each(|number| check_history(number, sources, &mut mentioned));
                 mentioned
             })
         };
@@ -207,15 +221,26 @@ fn the_same_events_give_the_same_decisions_replayed_reopened_or_interleaved() {
     let missing = |wanted: &[&'static str], seen: &BTreeSet<&String>| -> Vec<&'static str> {
         wanted.iter().copied().filter(|word| !seen.iter().any(|known| known == word)).collect()
     };
-    let rare = mostly_failing();
+    let rare = reasons_of_a_mostly_failing_session();
     let reasons: BTreeSet<&String> = reasons.into_iter().chain(&rare).collect();
-    assert_eq!(missing(&REASONS, &reasons), [""; 0], "the histories no longer lead to these reasons");
-    assert_eq!(missing(&EFFECTS, &effects), [""; 0], "the histories no longer lead to these effects");
-    assert!(shares.iter().any(|share| share.wrong > 0), "the histories no longer hold a wrong event");
+    assert_eq!(
+        missing(&EXPECTED_REASONS, &reasons),
+        [""; 0],
+        "the histories no longer produce these reasons"
+    );
+    assert_eq!(
+        missing(&EXPECTED_EFFECTS, &effects),
+        [""; 0],
+        "the histories no longer produce these effects"
+    );
+    assert!(
+        shares.iter().any(|share| share.rejected > 0),
+        "the histories no longer contain an invalid event"
+    );
 }
 
-/// Two errors that take turns with a success now and then: too rare among random histories.
-fn mostly_failing() -> Vec<String> {
+/// Two errors that alternate with occasional successes: too rare among random histories.
+fn reasons_of_a_mostly_failing_session() -> Vec<String> {
     let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
     let mut reasons = Vec::new();
     for n in 0..30 {
@@ -228,18 +253,18 @@ fn mostly_failing() -> Vec<String> {
     reasons
 }
 
-/// A name of the greatest length, unlike all others.
-fn long(prefix: &str, number: u64, bytes: usize) -> String {
+/// A unique name of the maximum length.
+fn long_name(prefix: &str, number: u64, bytes: usize) -> String {
     let head = format!("{prefix}{number:06}-");
     format!("{head}{}", "x".repeat(bytes.saturating_sub(head.len())))
 }
 
-/// The largest workflow that is taken: as many nodes, edges and bytes of names as there may be.
+/// The largest valid workflow: the maximum number of nodes, edges and name bytes.
 fn largest_workflow() -> Value {
     use flyball::graph::{MAX_EDGES, MAX_NAME_BYTES, MAX_NODES};
     let (edge_bytes, signals) = (5, 16);
     let node_bytes = (MAX_NAME_BYTES - MAX_EDGES * edge_bytes - signals * 32) / MAX_NODES;
-    let nodes: Vec<String> = (0..MAX_NODES as u64).map(|n| long("node", n, node_bytes)).collect();
+    let nodes: Vec<String> = (0..MAX_NODES as u64).map(|n| long_name("node", n, node_bytes)).collect();
     let edges: Vec<Value> = (0..MAX_EDGES)
         .map(|n| {
             let from = n % MAX_NODES;
@@ -247,14 +272,14 @@ fn largest_workflow() -> Value {
             json!({"id": format!("e{n:04}"), "from": nodes[from], "to": nodes[to]})
         })
         .collect();
-    let signals: Vec<String> = (0..signals as u64).map(|n| long("signal", n, 32)).collect();
+    let signals: Vec<String> = (0..signals as u64).map(|n| long_name("signal", n, 32)).collect();
     json!({"nodes": nodes, "edges": edges, "signals": signals})
 }
 
-/// A policy close to the greatest size that may come inside an event; nothing is stopped under it.
+/// An inline policy close to the maximum size; it stops nothing.
 fn largest_policy() -> Value {
     let nodes: BTreeMap<String, Value> = (0..(flyball::limits::INLINE_POLICY_BYTES as u64 - 200) / 121)
-        .map(|n| (long("own", n, 100), json!({"max_visits": 5})))
+        .map(|n| (long_name("own", n, 100), json!({"max_visits": 5})))
         .collect();
     let policy = json!({"preset": "observe", "nodes": nodes});
     let bytes = policy.to_string().len();
@@ -263,18 +288,18 @@ fn largest_policy() -> Value {
     policy
 }
 
-/// A plan of as many bytes as are kept, and of half as many steps as there may be.
-fn plan(n: u64, requester: &str) -> Value {
+/// A plan of the maximum stored size and half the maximum number of steps.
+fn large_plan(n: u64, requester: &str) -> Value {
     let step = |k: u64| json!({"tool": "t", "args": n * 1_000 + k});
     let plan: Vec<Value> = (0..flyball::limits::PLAN_STEPS as u64 / 2).map(step).collect();
     let bytes = json!(plan).to_string().len();
-    assert!(bytes <= flyball::limits::PLAN_BYTES, "{bytes}");
-    json!({"type": "confirmation.requested", "question": long("Ж", n, 4_000), "requester": requester, "plan": plan})
+    assert!(bytes <= flyball::limits::MAX_PLAN_BYTES, "{bytes}");
+    json!({"type": "confirmation.requested", "question": long_name("Ж", n, 4_000), "requester": requester, "plan": plan})
 }
 
-/// One event of a session that fills every memory there is: nothing has the name of anything before.
-fn filler(n: u64) -> Vec<Value> {
-    let name = |what: &str| long(what, n, flyball::limits::NAME_BYTES);
+/// One event of a session that fills every bounded collection: all names are new.
+fn filler_events(n: u64) -> Vec<Value> {
+    let name = |what: &str| long_name(what, n, flyball::limits::NAME_BYTES);
     let call = name("call");
     match n % 17 {
         0 => vec![json!({"type": "turn.started", "node": name("node")})],
@@ -284,15 +309,15 @@ fn filler(n: u64) -> Vec<Value> {
         2 => vec![
             json!({"type": "transition.requested", "from": name("from"), "to": name("to"), "edge": name("edge")}),
         ],
-        3 => vec![json!({"type": "progress", "signal": long("signal", n % 16, 512), "failing":
-            (0..8).map(|k| long("test", n * 8 + k, 512)).collect::<Vec<_>>()})],
+        3 => vec![json!({"type": "progress", "signal": long_name("signal", n % 16, 512), "failing":
+            (0..8).map(|k| long_name("test", n * 8 + k, 512)).collect::<Vec<_>>()})],
         4 => vec![json!({"type": "operation.failed", "operation": name("operation"), "key": name("key")})],
         5 => vec![json!({"type": "gate.checked", "request": name("request"), "checks":
-            (0..8).map(|k| json!({"name": long("item", n * 8 + k, 512), "passed": false})).collect::<Vec<_>>()})],
+            (0..8).map(|k| json!({"name": long_name("item", n * 8 + k, 512), "passed": false})).collect::<Vec<_>>()})],
         6 => vec![
-            plan(n, &name("requester")),
+            large_plan(n, &name("requester")),
             json!({"type": "confirmation.answered", "value": "yes"}),
-            plan(n + 1, &name("requester")),
+            large_plan(n + 1, &name("requester")),
         ],
         7 => vec![json!({"type": "assistant.message", "final": true, "structured": {"n": n}, "text":
             (0..300).map(|k| format!("word{} ", n * 300 + k)).collect::<String>()})],
@@ -302,13 +327,13 @@ fn filler(n: u64) -> Vec<Value> {
         ],
         9 => vec![json!({"type": "question.asked", "text": name("question")})],
         10 => vec![json!({"type": "validation.failed", "kind": name("kind"), "error": name("error")})],
-        // Writes make room elsewhere, so they come first and not at all later on.
+        // Writes clear other collections, so they come only at the start.
         11 => vec![
             json!({"type": "tool.finished", "tool": if n < 5_000 { name("write_") } else { name("read_") },
             "args": {"n": n}, "ok": true, "output": "done"}),
         ],
         12 => vec![
-            json!({"type": "turn.finished", "node": long("node", n / 17 % 48, 512), "output": name("output")}),
+            json!({"type": "turn.finished", "node": long_name("node", n / 17 % 48, 512), "output": name("output")}),
         ],
         13 => vec![json!({"type": "progress", "signal": name("signal"), "hash": name("hash")})],
         _ => vec![
@@ -319,10 +344,10 @@ fn filler(n: u64) -> Vec<Value> {
 }
 
 #[test]
-fn the_state_stays_small_however_long_and_odd_the_session() {
+fn state_size_is_bounded_for_long_sessions() {
     let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
     let started = json!({"type": "session.started", "policy": largest_policy(), "workflow": largest_workflow(),
-        "parent": long("parent", 0, flyball::limits::NAME_BYTES)});
+        "parent": long_name("parent", 0, flyball::limits::NAME_BYTES)});
     sessions.step(&Event::from_json(&started.to_string()).unwrap()).unwrap();
     for guard in ["budget", "visits", "transitions", "cycle", "repetition", "recurrence", "stall", "gate"] {
         let released = json!({"type": "human.released", "guard": guard, "n": 1_000});
@@ -330,8 +355,8 @@ fn the_state_stays_small_however_long_and_odd_the_session() {
     }
     let (mut events, mut n, mut most) = (9_u64, 0_u64, 0);
     while events < 20_000 {
-        for mut event in filler(n) {
-            event["id"] = json!(long("id", events, flyball::limits::ID_BYTES));
+        for mut event in filler_events(n) {
+            event["id"] = json!(long_name("id", events, flyball::limits::ID_BYTES));
             event["at"] = json!(1_760_000_000_000_u64 + events * 977);
             event["usage"] = json!({"tokens_in": u32::MAX, "tokens_out": u32::MAX, "cost_usd": 9_000});
             sessions.step(&Event::from_json(&event.to_string()).unwrap()).unwrap();
@@ -343,12 +368,12 @@ fn the_state_stays_small_however_long_and_odd_the_session() {
             most = most.max(session.state().encode().unwrap().len());
         }
     }
-    eprintln!("the state has {most} bytes at most");
-    assert!(most <= STATE_BYTES, "the state has {most} bytes, it may have {STATE_BYTES}");
+    eprintln!("the state has at most {most} bytes");
+    assert!(most <= STATE_BYTES, "the state has {most} bytes; the limit is {STATE_BYTES}");
 }
 
 #[test]
-fn a_workflow_of_few_but_very_long_names_is_refused_or_kept_small() {
+fn workflow_with_very_long_names_is_rejected_or_stays_small() {
     let node = "n".repeat(flyball::graph::MAX_NAME_BYTES - 1_000);
     let edges: Vec<Value> =
         (0..200).map(|n| json!({"id": format!("{n:03}"), "from": node, "to": node})).collect();
@@ -358,6 +383,6 @@ fn a_workflow_of_few_but_very_long_names_is_refused_or_kept_small() {
     if answer.is_ok() {
         let (_, session) = sessions.iter().next().unwrap();
         let bytes = session.state().encode().unwrap().len();
-        assert!(bytes <= STATE_BYTES, "the state has {bytes} bytes, it may have {STATE_BYTES}");
+        assert!(bytes <= STATE_BYTES, "the state has {bytes} bytes; the limit is {STATE_BYTES}");
     }
 }

@@ -1,11 +1,11 @@
-//! What a halt rests on: hashes of outputs, diffs and failing sets, the trail, and how much of it is shown.
+//! Evidence of a halt: hashes of outputs, diffs and failing sets, the trail, and how much of it is shown.
 
-#![allow(clippy::unwrap_used, reason = "in a test that is how a failure is told")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use flyball::{Decision, Event, PolicySource, Preset, Sessions, Verdict};
 use serde_json::{Value, json};
 
-/// The decisions on some events of one session, under a preset and a policy.
+/// The decisions for some events of one session, under a preset and a policy.
 fn decide(policy: Value, events: &[Value]) -> (Sessions, Vec<Decision>) {
     let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
     let started = json!({"type": "session.started", "policy": policy});
@@ -16,7 +16,7 @@ fn decide(policy: Value, events: &[Value]) -> (Sessions, Vec<Decision>) {
     (sessions, decisions)
 }
 
-/// The evidence of the one halt among some decisions.
+/// The evidence of the only halt among some decisions.
 fn evidence(decisions: &[Decision]) -> &Value {
     let halts: Vec<&Value> = decisions
         .iter()
@@ -45,7 +45,7 @@ fn diff(content: &str) -> Value {
     json!({"type": "progress", "signal": "diff", "content": content})
 }
 
-/// The hash that outputs have in the evidence of a halt.
+/// The hash of an output in the evidence of a halt.
 fn output_hash(text: &str) -> String {
     let (_, decisions) = decide(json!({}), &[turn("x", text), json!({"type": "human.stopped"})]);
     hashes(evidence(&decisions), "outputHashes").remove(0)
@@ -72,7 +72,7 @@ fn output_hashes_are_hashes_of_node_outputs() {
 }
 
 #[test]
-fn every_kind_of_halt_has_the_evidence() {
+fn every_kind_of_halt_has_evidence() {
     let work = [
         turn("coder", "A"),
         diff("+a"),
@@ -118,7 +118,7 @@ fn every_kind_of_halt_has_the_evidence() {
 }
 
 #[test]
-fn the_last_eight_of_each_are_kept_through_a_restart() {
+fn last_eight_hashes_survive_a_restart() {
     let mut sessions = Sessions::new(PolicySource::preset(Preset::Agent));
     let mut decisions = Vec::new();
     let events = (0..12)
@@ -130,11 +130,13 @@ fn the_last_eight_of_each_are_kept_through_a_restart() {
         // As if the process ended after every event.
         let policy = json!({"guards": {"stall": "off"}});
         let source = PolicySource::preset(Preset::Agent);
-        let inline = source.with(&policy).unwrap();
+        let inline = source.resolve_inline(&policy).unwrap();
         let state = sessions.get("default").map(|session| session.state().encode().unwrap());
         if let Some(bytes) = state {
-            let session =
-                flyball::Session::under(inline.policy.into(), flyball::State::decode(&bytes).unwrap());
+            let session = flyball::Session::with_state(
+                inline.policy.into(),
+                flyball::SessionState::decode(&bytes).unwrap(),
+            );
             sessions.insert("default", session);
         }
         decisions.push(sessions.step(&Event::from_json(&event.to_string()).unwrap()).unwrap());
@@ -146,7 +148,7 @@ fn the_last_eight_of_each_are_kept_through_a_restart() {
 }
 
 #[test]
-fn a_structured_output_changes_the_hash_under_the_same_words() {
+fn structured_output_changes_the_hash_of_the_same_text() {
     let data = |value: u64| json!({"type": "turn.finished", "node": "n", "output": "ok", "structured": {"v": value}});
     let (_, decisions) = decide(json!({}), &[data(1), data(2), json!({"type": "human.stopped"})]);
     let outputs = hashes(evidence(&decisions), "outputHashes");
@@ -188,10 +190,10 @@ fn a_patch_that_changes_only_a_port_a_date_or_an_id_is_a_change() {
     }
     assert!(
         halted(&["+// built 2026-11-15T12:01:07Z", "+// built 2026-11-15T12:09:59Z"]),
-        "only a time stamp"
+        "only a timestamp"
     );
     assert!(halted(&["+a", "+a"]));
-    // Under version 1 of the rules it stays as it was.
+    // Under version 1 of the rules it is unchanged.
     let old = |patches: [&str; 2]| {
         let (_, decisions) = decide(json!({"rules_version": 1}), &patches.map(diff));
         decisions.last().unwrap().decision == Verdict::Halt
@@ -200,7 +202,7 @@ fn a_patch_that_changes_only_a_port_a_date_or_an_id_is_a_change() {
 }
 
 #[test]
-fn documents_are_compared_without_white_space_and_with_everything_else() {
+fn documents_are_compared_ignoring_whitespace_only() {
     let docs = |text: &str| json!({"type": "progress", "signal": "docs", "content": text});
     let halted = |a: &str, b: &str| {
         let (_, decisions) = decide(json!({}), &[docs(a), docs(b), docs(b)]);
@@ -210,16 +212,16 @@ fn documents_are_compared_without_white_space_and_with_everything_else() {
     assert!(!halted("port 49152 is used", "port 49153 is used"));
 }
 
-fn walk(steps: usize) -> Vec<Value> {
+fn walk_transitions(steps: usize) -> Vec<Value> {
     let node = |n: usize| format!("n{n}");
     (0..steps).map(|n| json!({"type": "transition.requested", "from": node(n), "to": node(n + 1)})).collect()
 }
 
 #[test]
-fn max_history_is_the_number_of_transitions_that_are_shown() {
+fn max_history_limits_the_transitions_shown() {
     for (max_history, transitions) in [(1, 30), (5, 30), (10, 30), (40, 30), (64, 100), (10, 3)] {
         let policy = json!({"guards": {"cycle": {"transitions": {"max_history": max_history}}}});
-        let mut events = walk(transitions);
+        let mut events = walk_transitions(transitions);
         events.push(json!({"type": "human.stopped"}));
         let (sessions, decisions) = decide(policy, &events);
         let session = sessions.get("default").unwrap();
@@ -230,7 +232,7 @@ fn max_history_is_the_number_of_transitions_that_are_shown() {
         assert_eq!(report.trail.len(), shown + 1, "{max_history}");
         let trail = evidence(&decisions)["transitionTrail"].as_array().unwrap();
         assert_eq!(trail.len(), shown + 1, "{max_history}");
-        // The rules look back at as many as they need: blocks of up to 10, three times.
+        // The rules consider as many as they need: blocks of up to 10, three times.
         assert_eq!(
             (report.history.max_history, report.history.effective),
             (max_history as u64, (max_history as u64).max(30))
@@ -239,7 +241,7 @@ fn max_history_is_the_number_of_transitions_that_are_shown() {
 }
 
 #[test]
-fn a_small_max_history_does_not_switch_detection_off() {
+fn small_max_history_does_not_disable_detection() {
     let policy = json!({"guards": {"cycle": {"transitions": {"max_history": 2, "suffix_length": "off"}}}});
     let go = |n: usize| {
         let at = |n: usize| ["a", "b", "c", "d"][n % 4];
@@ -248,6 +250,6 @@ fn a_small_max_history_does_not_switch_detection_off() {
     let (_, decisions) = decide(policy, &(0..12).map(go).collect::<Vec<_>>());
     assert_eq!(decisions[11].decision, Verdict::Allow);
     assert_eq!(decisions[12].decision, Verdict::Block);
-    // The evidence of the cycle itself has the whole span.
+    // The evidence of the cycle itself covers the whole span.
     assert_eq!(decisions[12].trips[0].evidence.trail.len(), 13);
 }

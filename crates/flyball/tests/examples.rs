@@ -1,15 +1,15 @@
-//! The examples do what their pages say: each is replayed as `flyball replay` does, and its key facts are checked.
+//! Tests of the examples: each is replayed as `flyball replay` does, and its key facts are checked.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test that is how a failure is told")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
-use flyball::policy::{Format, parse};
-use flyball::{Decision, Event, PolicySource, Preset, Sessions, Severity, Status, Verdict};
+use flyball::policy::{PolicyFormat, parse};
+use flyball::{Decision, Event, PolicySource, Preset, SessionPhase, Sessions, TripSeverity, Verdict};
 use std::path::{Path, PathBuf};
 
-/// An example stays small enough to be read.
-const MOST_LINES: usize = 80;
-/// Its page fits on a screen or two.
-const MOST_PAGE_LINES: usize = 60;
+/// Maximum number of events in an example.
+const MAX_LINES: usize = 80;
+/// Maximum number of lines on its page.
+const MAX_PAGE_LINES: usize = 60;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -22,14 +22,17 @@ fn read(path: &Path) -> String {
 fn replay(name: &str) -> Vec<Decision> {
     let policy = folder(name).join("policy.yaml");
     let layers = if policy.exists() {
-        vec![parse(&read(&policy), Format::Yaml, "policy.yaml").unwrap_or_else(|errors| panic!("{errors}"))]
+        vec![
+            parse(&read(&policy), PolicyFormat::Yaml, "policy.yaml")
+                .unwrap_or_else(|errors| panic!("{errors}")),
+        ]
     } else {
         Vec::new()
     };
     let source = PolicySource::new(layers, Preset::Agent).unwrap_or_else(|errors| panic!("{errors}"));
     let mut sessions = Sessions::new(source);
     let text = read(&folder(name).join("events.jsonl"));
-    assert!(text.lines().count() <= MOST_LINES, "{name} has more than {MOST_LINES} events");
+    assert!(text.lines().count() <= MAX_LINES, "{name} has more than {MAX_LINES} events");
     let fold = |(at, line)| {
         let answer = Event::from_json(line).and_then(|event| sessions.step(&event));
         answer.unwrap_or_else(|error| panic!("{name}/events.jsonl:{}: {error}", at + 1))
@@ -38,10 +41,10 @@ fn replay(name: &str) -> Vec<Decision> {
 }
 
 /// (session, event of the session, verdict, guard, reason)
-type Refusal = (&'static str, u64, Verdict, &'static str, &'static str);
+type ExpectedRefusal = (&'static str, u64, Verdict, &'static str, &'static str);
 
-/// What is refused in each example, first occurrences only, in the order of the file.
-fn refusals() -> Vec<(&'static str, Vec<Refusal>)> {
+/// Blocks and halts of each example, first occurrences only, in file order.
+fn expected_refusals() -> Vec<(&'static str, Vec<ExpectedRefusal>)> {
     use Verdict::{Block, Halt};
     vec![
         (
@@ -88,8 +91,8 @@ fn refusals() -> Vec<(&'static str, Vec<Refusal>)> {
 }
 
 #[test]
-fn each_example_is_refused_where_its_page_says_and_nowhere_else() {
-    for (name, expected) in refusals() {
+fn examples_are_refused_exactly_where_documented() {
+    for (name, expected) in expected_refusals() {
         let mut seen: Vec<(String, u64, Verdict, String, String)> = Vec::new();
         for decision in replay(name).into_iter().filter(|decision| decision.decision >= Verdict::Block) {
             let grave =
@@ -117,16 +120,16 @@ fn effects<'a>(decisions: &'a [Decision], name: &str) -> Vec<(&'a str, u64, &'a 
 }
 
 #[test]
-fn booking_a_clear_yes_counts_after_three_unclear_answers_and_giving_up_means_no() {
+fn booking_clear_yes_counts_after_unclear_answers_and_giving_up_means_no() {
     let decisions = replay("booking");
     let approved = effects(&decisions, "plan.approved");
     assert_eq!(approved.iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>(), [10]);
     assert_eq!(effects(&decisions, "plan.aborted").iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>(), [18]);
-    assert_eq!(decisions.last().unwrap().state, Status::Blocked);
+    assert_eq!(decisions.last().unwrap().state, SessionPhase::Blocked);
 }
 
 #[test]
-fn tasks_the_plan_is_approved_once() {
+fn tasks_plan_is_approved_once() {
     let decisions = replay("tasks");
     let approved = effects(&decisions, "plan.approved");
     assert_eq!(
@@ -137,7 +140,7 @@ fn tasks_the_plan_is_approved_once() {
 }
 
 #[test]
-fn issues_the_label_calls_a_person_and_the_release_takes_it_away() {
+fn issues_label_is_added_on_block_and_removed_on_release() {
     let decisions = replay("issues");
     for (effect, expected) in [
         ("label.added", vec![("Issue-123", 15), ("Issue-789", 8)]),
@@ -153,7 +156,7 @@ fn issues_the_label_calls_a_person_and_the_release_takes_it_away() {
 }
 
 #[test]
-fn coder_verifier_the_halt_shows_the_trend_and_the_tests_that_still_fail() {
+fn coder_verifier_halt_shows_trend_and_failing_tests() {
     let decisions = replay("coder-verifier");
     let halted = effects(&decisions, "loop.halted");
     assert_eq!(halted.len(), 1);
@@ -164,7 +167,7 @@ fn coder_verifier_the_halt_shows_the_trend_and_the_tests_that_still_fail() {
 }
 
 #[test]
-fn polling_and_a_batch_are_left_alone() {
+fn polling_and_batches_are_allowed() {
     for decision in replay("polling") {
         assert_eq!(decision.decision, Verdict::Allow, "{}", decision.to_json());
         assert!(decision.trips.is_empty(), "{}", decision.to_json());
@@ -172,10 +175,10 @@ fn polling_and_a_batch_are_left_alone() {
 }
 
 #[test]
-fn the_pages_show_what_really_comes_out() {
-    for (name, _) in refusals() {
+fn example_pages_match_the_actual_decisions() {
+    for (name, _) in expected_refusals() {
         let page = read(&folder(name).join("README.md"));
-        assert!(page.lines().count() <= MOST_PAGE_LINES, "{name}");
+        assert!(page.lines().count() <= MAX_PAGE_LINES, "{name}");
         let policy = if folder(name).join("policy.yaml").exists() {
             format!(" --policy examples/{name}/policy.yaml")
         } else {
@@ -199,15 +202,15 @@ fn the_pages_show_what_really_comes_out() {
                 continue;
             }
             let severity = match severity {
-                "warn" => Severity::Warn,
-                "block" => Severity::Block,
-                "halt" => Severity::Halt,
+                "warn" => TripSeverity::Warn,
+                "block" => TripSeverity::Block,
+                "halt" => TripSeverity::Halt,
                 other => panic!("{name}: {other}"),
             };
-            let told = |decision: &Decision| {
+            let matches = |decision: &Decision| {
                 decision.seq == seq && decision.trips.iter().any(|trip| trip.severity == severity)
             };
-            assert!(decisions.iter().any(told), "{name}: {line}");
+            assert!(decisions.iter().any(matches), "{name}: {line}");
         }
     }
 }

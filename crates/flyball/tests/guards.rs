@@ -1,10 +1,10 @@
-//! The cases of every guard, through the public door: event lines in, decisions out.
+//! Guard tests through the public API: event lines in, decisions out.
 //!
-//! One module a guard. Each has a table of histories that must trip, a table of histories that must not, its modes,
-//! and its overrides. The first case of each table is kept as files under `fixtures/guards`.
+//! One module per guard. Each has a table of histories that must trip, a table of histories that must not, its modes,
+//! and its overrides. The first case of each table is stored under `fixtures/guards`.
 
-#[path = "guards/kit.rs"]
-mod kit;
+#[path = "guards/harness.rs"]
+mod harness;
 
 #[path = "guards/budget.rs"]
 mod budget;

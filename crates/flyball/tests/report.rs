@@ -1,15 +1,15 @@
-//! The session at a glance: what a person sees of it besides its decisions.
+//! Tests of the session report.
 
-#![allow(clippy::unwrap_used, reason = "in a test that is how a failure is told")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-#[path = "guards/kit.rs"]
-mod kit;
+#[path = "guards/harness.rs"]
+mod harness;
 
-use flyball::{Ending, Report, Sessions, State, ToolUse, ending};
-use kit::{History, Run, failed, ok, only};
+use flyball::{EndingKind, SessionReport, SessionState, Sessions, ToolUsage, ending_kind};
+use harness::{EventHistory, HistoryRun, failed, ok, only_guard};
 use serde_json::json;
 
-fn report(run: &Run) -> Report {
+fn report(run: &HistoryRun) -> SessionReport {
     let session = run.sessions.get("s1").unwrap();
     session.state().report(session.policy())
 }
@@ -18,19 +18,19 @@ fn ls() -> serde_json::Value {
     json!({"command": "ls"})
 }
 
-/// The report of a session that was stored and read back.
-fn reopened(run: &Run) -> Report {
+/// The report of a session that was encoded and decoded.
+fn reopened_report(run: &HistoryRun) -> SessionReport {
     let session = run.sessions.get("s1").unwrap();
     let bytes = session.state().encode().unwrap();
-    State::decode(&bytes).unwrap().report(session.policy())
+    SessionState::decode(&bytes).unwrap().report(session.policy())
 }
 
 #[test]
-fn each_tool_has_its_totals_and_neither_a_release_nor_a_person_clears_them() {
-    let work = History::new()
+fn tool_totals_survive_releases_and_user_messages() {
+    let work = EventHistory::new()
         .times(7, |history, _| history.call("bash", ls(), ok("a b c")))
         .call("read_file", json!({"path": "x"}), failed("no such file"))
-        .human("and now?")
+        .user_message("and now?")
         .release("repetition", "reset")
         .call("bash", json!({"command": "pwd"}), ok("/"))
         .event(
@@ -39,36 +39,37 @@ fn each_tool_has_its_totals_and_neither_a_release_nor_a_person_clears_them() {
         );
     let run = work.run();
     let report = report(&run);
-    let tools: Vec<(&str, ToolUse)> =
+    let tools: Vec<(&str, ToolUsage)> =
         report.tools.iter().map(|(name, used)| (name.as_str(), *used)).collect();
     assert_eq!(
         tools,
         [
-            ("bash", ToolUse { calls: 6, failed: 0, refused: 2 }),
-            ("fetch", ToolUse { calls: 1, failed: 1, refused: 0 }),
-            ("read_file", ToolUse { calls: 1, failed: 1, refused: 0 }),
+            ("bash", ToolUsage { calls: 6, failed: 0, refused: 2 }),
+            ("fetch", ToolUsage { calls: 1, failed: 1, refused: 0 }),
+            ("read_file", ToolUsage { calls: 1, failed: 1, refused: 0 }),
         ]
     );
-    assert_eq!(reopened(&run), report, "the totals survive a restart");
+    assert_eq!(reopened_report(&run), report, "the totals survive a restart");
 }
 
 #[test]
-fn a_request_that_is_delivered_twice_is_counted_once_and_refusals_of_a_halt_are_refusals() {
+fn redelivered_request_counts_once_and_requests_under_a_halt_count_as_refused() {
     let ask = json!({"type": "tool.requested", "session": "s1", "id": "e1", "call": "c", "tool": "bash", "args": {}});
-    let mut run = History::new().run();
+    let mut run = EventHistory::new().run();
     for _ in 0..3 {
         run.step(&ask);
     }
-    assert_eq!(report(&run).tools["bash"], ToolUse { calls: 1, failed: 0, refused: 0 });
-    let run = History::new().event("human.stopped", json!({"by": "ana"})).ask("bash", ls()).run();
-    assert_eq!(report(&run).tools["bash"], ToolUse { calls: 0, failed: 0, refused: 1 });
+    assert_eq!(report(&run).tools["bash"], ToolUsage { calls: 1, failed: 0, refused: 0 });
+    let run = EventHistory::new().event("human.stopped", json!({"by": "ana"})).request("bash", ls()).run();
+    assert_eq!(report(&run).tools["bash"], ToolUsage { calls: 0, failed: 0, refused: 1 });
 }
 
 #[test]
-fn very_many_tools_are_counted_together() {
+fn tools_beyond_the_limit_are_counted_together() {
     let most = flyball::limits::TOOLS;
     let name = |n: usize| format!("tool_{}", "x".repeat(n % 40 + 1));
-    let run = History::new().times(most + 5, |history, n| history.ask(&name(n), json!({"n": n}))).run();
+    let run =
+        EventHistory::new().times(most + 5, |history, n| history.request(&name(n), json!({"n": n}))).run();
     let report = report(&run);
     assert_eq!(report.tools.len(), most + 1);
     assert_eq!(report.tools["(others)"].calls, 5);
@@ -76,61 +77,76 @@ fn very_many_tools_are_counted_together() {
 }
 
 #[test]
-fn every_report_tells_the_way_and_why_it_stands_still() {
-    let run = History::under(only("cycle", json!({}))).walk("fix>test>fix>test>fix>test>fix").run();
+fn report_shows_trail_and_stop_reason() {
+    let run = EventHistory::with_policy(only_guard("cycle", json!({})))
+        .transitions_along("fix>test>fix>test>fix>test>fix")
+        .run();
     let report = report(&run);
-    assert_eq!(report.trail, ["fix", "test", "fix", "test", "fix", "test"], "the refused step was not taken");
-    assert_eq!((report.reason.as_deref(), report.ending), (Some("cycle_detected"), Some(Ending::Exhaustion)));
+    assert_eq!(report.trail, ["fix", "test", "fix", "test", "fix", "test"], "the blocked step was not taken");
+    assert_eq!(
+        (report.reason.as_deref(), report.ending),
+        (Some("cycle_detected"), Some(EndingKind::Exhaustion))
+    );
     assert_eq!(report.halt_reason, None, "blocked, not halted");
-    assert_eq!(reopened(&run), report);
+    assert_eq!(reopened_report(&run), report);
 }
 
-/// Each of the coarse reasons of a halt, with its fine reason and the kind of end.
+/// Each coarse halt reason, with its specific reason and kind of ending.
 #[test]
-fn a_halt_has_a_fine_reason_a_coarse_one_and_a_kind_of_end() {
+fn halt_report_has_reason_halt_reason_and_ending() {
     let turns = json!({"preset": "off", "budgets": {"session": {"turns": 1}}});
     for (history, reason, coarse, kind) in [
-        (History::under(turns).begins("a").begins("a"), "max_turns", "budget_exceeded", Ending::Exhaustion),
-        (History::new().diff("a").diff("a"), "stalled", "stalled", Ending::Exhaustion),
         (
-            History::new().diff("a").diff("b").diff("a").diff("b"),
+            EventHistory::with_policy(turns).start_turn("a").start_turn("a"),
+            "max_turns",
+            "budget_exceeded",
+            EndingKind::Exhaustion,
+        ),
+        (EventHistory::new().diff("a").diff("a"), "stalled", "stalled", EndingKind::Exhaustion),
+        (
+            EventHistory::new().diff("a").diff("b").diff("a").diff("b"),
             "oscillating",
             "oscillating",
-            Ending::Exhaustion,
+            EndingKind::Exhaustion,
         ),
         (
-            History::new().times(3, |history, _| history.invalid("x")),
+            EventHistory::new().times(3, |history, _| history.validation_failed("x")),
             "validation_failure",
             "repeated_error",
-            Ending::Exhaustion,
+            EndingKind::Exhaustion,
         ),
-        (History::new().event("human.stopped", json!({})), "user_stop", "user_stop", Ending::External),
+        (
+            EventHistory::new().event("human.stopped", json!({})),
+            "user_stop",
+            "user_stop",
+            EndingKind::External,
+        ),
     ] {
         let report = report(&history.run());
         assert_eq!(report.reason.as_deref(), Some(reason));
         assert_eq!(report.halt_reason.map(flyball::HaltReason::as_str), Some(coarse), "{reason}");
-        assert_eq!((report.ending, ending(reason)), (Some(kind), Some(kind)), "{reason}");
+        assert_eq!((report.ending, ending_kind(reason)), (Some(kind), Some(kind)), "{reason}");
     }
-    let running = report(&History::new().human("hello").run());
+    let running = report(&EventHistory::new().user_message("hello").run());
     assert_eq!((running.reason, running.ending, running.halt_reason), (None, None, None));
 }
 
 #[test]
-fn a_guard_that_is_switched_off_is_seen() {
-    let off = |policy: serde_json::Value| report(&History::under(policy).run()).off;
+fn report_lists_disabled_guards() {
+    let off = |policy: serde_json::Value| report(&EventHistory::with_policy(policy).run()).off;
     assert_eq!(off(json!("workflow")), [""; 0]);
     assert_eq!(off(json!({"guards": {"monologue": "off", "cycle": "off"}})), ["cycle", "monologue"]);
     assert_eq!(off(json!({"loop_prevention": {"enabled": false}})), ["visits", "transitions"]);
     assert_eq!(off(json!({"budgets": {"mode": "off"}})), ["budget"]);
     let all = off(json!("off"));
-    assert_eq!(all.len(), flyball::policy::Guards::NAMES.len(), "{all:?}");
+    assert_eq!(all.len(), flyball::policy::GuardPolicies::NAMES.len(), "{all:?}");
 }
 
-/// What is counted stays with its session.
+/// Counts belong to their session.
 #[test]
-fn two_sessions_have_totals_of_their_own() {
-    let both = History::new().session("s2").event("session.started", json!({})).ask("bash", ls());
-    let run = both.session("s1").ask("grep", ls()).ask("grep", ls()).run();
+fn tool_totals_are_per_session() {
+    let both = EventHistory::new().session("s2").event("session.started", json!({})).request("bash", ls());
+    let run = both.session("s1").request("grep", ls()).request("grep", ls()).run();
     let tools = |sessions: &Sessions, name: &str| {
         let session = sessions.get(name).unwrap();
         session.state().report(session.policy()).tools.into_keys().collect::<Vec<_>>()

@@ -1,9 +1,9 @@
 //! Versions of the decision rules: histories recorded under version 1 keep their decisions, byte for byte.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop where it finds something missing")]
+#![allow(clippy::unwrap_used, reason = "a test may panic on missing data")]
 
-use flyball::policy::{Format, parse};
-use flyball::{Event, PolicySource, Preset, RulesVersion, Sessions, State, Verdict};
+use flyball::policy::{PolicyFormat, parse};
+use flyball::{Event, PolicySource, Preset, RulesVersion, SessionState, Sessions, Verdict};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
 }
 
 fn source(version: u64) -> PolicySource {
-    let layer = parse(&format!("rules_version: {version}"), Format::Yaml, "test").unwrap();
+    let layer = parse(&format!("rules_version: {version}"), PolicyFormat::Yaml, "test").unwrap();
     PolicySource::new(vec![layer], Preset::Agent).unwrap()
 }
 
@@ -45,9 +45,9 @@ fn a_session_keeps_the_version_it_started_under() {
         sessions.step(&Event::from_json(events).unwrap()).unwrap();
         let state = sessions.get("default").unwrap().state().clone();
         assert_eq!(state.rules_version().number(), version);
-        let decoded = State::decode(&state.encode().unwrap()).unwrap();
+        let decoded = SessionState::decode(&state.encode().unwrap()).unwrap();
         assert_eq!(decoded, state);
-        // Resumed under a policy with the other version, the session stays under its own.
+        // Resumed under a policy with the other version, the session keeps its version.
         let other = source(3 - version);
         let resumed = flyball::Session::resume(&other, decoded).unwrap();
         assert_eq!(resumed.state().rules_version().number(), version);
@@ -65,7 +65,7 @@ fn a_stored_policy_without_a_version_is_under_version_1() {
     assert_eq!(read_back.to_json(), latest.to_json());
 }
 
-fn ask(sessions: &mut Sessions, line: &str) -> flyball::Decision {
+fn step_line(sessions: &mut Sessions, line: &str) -> flyball::Decision {
     sessions.step(&Event::from_json(line).unwrap()).unwrap()
 }
 
@@ -74,43 +74,46 @@ fn releasing_a_guard_does_not_lift_a_stop_by_a_person() {
     let mut sessions = Sessions::new(source(2));
     let call = r#"{"type":"tool.requested","tool":"bash","args":{"command":"ls"}}"#;
     for _ in 0..8 {
-        ask(&mut sessions, call);
+        step_line(&mut sessions, call);
     }
-    assert_eq!(ask(&mut sessions, call).decision, Verdict::Halt);
-    ask(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
+    assert_eq!(step_line(&mut sessions, call).decision, Verdict::Halt);
+    step_line(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
     let released =
-        ask(&mut sessions, r#"{"type":"human.released","guard":"repetition","by":"ben","why":"ok"}"#);
+        step_line(&mut sessions, r#"{"type":"human.released","guard":"repetition","by":"ben","why":"ok"}"#);
     assert_eq!(released.decision, Verdict::Warn);
     assert_eq!(released.trips[0].message, "the session is still stopped by anna: wrong branch");
-    let refused = ask(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
+    let refused =
+        step_line(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
     assert_eq!(refused.decision, Verdict::Halt);
     assert_eq!(refused.trips[0].message, "stopped by anna: wrong branch");
-    // Without a guard's name nothing of a stop is lifted either.
-    let unnamed = ask(&mut sessions, r#"{"type":"human.released","by":"ben","why":"ok"}"#);
-    assert_eq!(unnamed.state, flyball::Status::Halted);
-    let lifted = ask(&mut sessions, r#"{"type":"human.released","guard":"human","by":"ben","why":"fixed"}"#);
-    assert_eq!(lifted.state, flyball::Status::Running);
+    // A release without a guard name does not lift a stop either.
+    let unnamed = step_line(&mut sessions, r#"{"type":"human.released","by":"ben","why":"ok"}"#);
+    assert_eq!(unnamed.state, flyball::SessionPhase::Halted);
+    let lifted =
+        step_line(&mut sessions, r#"{"type":"human.released","guard":"human","by":"ben","why":"fixed"}"#);
+    assert_eq!(lifted.state, flyball::SessionPhase::Running);
     assert_eq!(lifted.effects[0].fields["text"], "ben lifted the stop by anna (wrong branch): fixed");
-    let after = ask(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
+    let after =
+        step_line(&mut sessions, r#"{"type":"tool.requested","tool":"bash","args":{"command":"pwd"}}"#);
     assert_eq!(after.decision, Verdict::Allow);
 }
 
 #[test]
-fn a_permission_is_not_given_from_memory_after_a_stop() {
+fn cached_allow_is_not_returned_after_a_stop() {
     let mut sessions = Sessions::new(source(2));
     let call = r#"{"type":"tool.requested","id":"e1","call":"c1","tool":"bash","args":{"command":"ls"}}"#;
-    assert_eq!(ask(&mut sessions, call).decision, Verdict::Allow);
-    ask(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
-    let again = ask(&mut sessions, call);
+    assert_eq!(step_line(&mut sessions, call).decision, Verdict::Allow);
+    step_line(&mut sessions, r#"{"type":"human.stopped","by":"anna","why":"wrong branch"}"#);
+    let again = step_line(&mut sessions, call);
     assert_eq!(again.decision, Verdict::Halt);
     assert_eq!((again.seq, sessions.get("default").unwrap().state().seq()), (1, 2));
-    ask(&mut sessions, r#"{"type":"human.released","guard":"human","by":"anna","why":"fixed"}"#);
-    assert_eq!(ask(&mut sessions, call).decision, Verdict::Allow);
+    step_line(&mut sessions, r#"{"type":"human.released","guard":"human","by":"anna","why":"fixed"}"#);
+    assert_eq!(step_line(&mut sessions, call).decision, Verdict::Allow);
 }
 
 #[test]
 fn a_reused_call_id_is_a_new_request() {
-    // Open for ever, under new event ids or none: each one is counted, and the sixth is refused.
+    // Open forever, with or without new event ids: each one is counted, and the sixth is blocked.
     for id in [|n: usize| format!(r#""id":"e{n}","#), |_| String::new()] {
         let mut sessions = Sessions::new(source(2));
         let verdicts: Vec<Verdict> = (0..6)
@@ -119,7 +122,7 @@ fn a_reused_call_id_is_a_new_request() {
                 let line = format!(
                     r#"{{"type":"tool.requested",{id}"call":"c1","tool":"bash","args":{{"command":"ls"}}}}"#
                 );
-                ask(&mut sessions, &line).decision
+                step_line(&mut sessions, &line).decision
             })
             .collect();
         assert_eq!(verdicts[0], Verdict::Allow);
@@ -129,7 +132,7 @@ fn a_reused_call_id_is_a_new_request() {
 }
 
 #[test]
-fn a_constant_round_or_endless_retries_do_not_switch_detection_off() {
+fn constant_round_or_api_retries_do_not_disable_detection() {
     let requested =
         r#"{"type":"tool.requested","call":"c1","round":1,"tool":"bash","args":{"command":"ls"}}"#;
     let finished = r#"{"type":"tool.finished","call":"c1","ok":true,"output":"a b c"}"#;
@@ -137,38 +140,38 @@ fn a_constant_round_or_endless_retries_do_not_switch_detection_off() {
     for between in [vec![finished], vec![], vec![finished, retry], vec![retry]] {
         let mut sessions = Sessions::new(source(2));
         let calls = (1..=40).take_while(|_| {
-            let refused = ask(&mut sessions, requested).decision >= Verdict::Block;
-            between.iter().for_each(|line| drop(ask(&mut sessions, line)));
+            let refused = step_line(&mut sessions, requested).decision >= Verdict::Block;
+            between.iter().for_each(|line| drop(step_line(&mut sessions, line)));
             !refused
         });
         let ran = calls.count();
-        assert!(ran <= 24, "{ran} calls ran with {between:?} between them");
+        assert!(ran <= 24, "{ran} calls ran with {between:?} in between");
     }
-    // The same error of other calls, all under one round.
+    // The same error of different calls, all in one round.
     let mut sessions = Sessions::new(source(2));
     let ran = (1..=80)
         .take_while(|n| {
             let line = format!(r#"{{"type":"tool.requested","call":"c{n}","round":1,"tool":"read","args":{{"path":"f{n}"}}}}"#);
-            let refused = ask(&mut sessions, &line).decision >= Verdict::Block;
+            let refused = step_line(&mut sessions, &line).decision >= Verdict::Block;
             let line = format!(r#"{{"type":"tool.finished","call":"c{n}","ok":false,"error":"permission denied"}}"#);
-            refused_or(&mut sessions, &line, refused)
+            continues_after(&mut sessions, &line, refused)
         })
         .count();
     assert!(ran <= 40, "{ran} failing calls ran");
 }
 
-fn refused_or(sessions: &mut Sessions, line: &str, refused: bool) -> bool {
-    !refused && ask(sessions, line).decision < Verdict::Halt
+fn continues_after(sessions: &mut Sessions, line: &str, refused: bool) -> bool {
+    !refused && step_line(sessions, line).decision < Verdict::Halt
 }
 
 #[test]
-fn four_equal_calls_of_one_answer_are_one_call() {
+fn equal_calls_in_one_round_count_as_one() {
     let mut sessions = Sessions::new(source(2));
     for n in 0..4 {
         let line = format!(
             r#"{{"type":"tool.requested","call":"c{n}","round":1,"tool":"bash","args":{{"command":"ls"}}}}"#
         );
-        assert_eq!(ask(&mut sessions, &line).decision, Verdict::Allow);
+        assert_eq!(step_line(&mut sessions, &line).decision, Verdict::Allow);
     }
 }
 
@@ -178,21 +181,23 @@ fn a_progress_signal_does_not_guess_its_direction_from_its_name() {
         let mut sessions = Sessions::new(source(version));
         let lines = [1, 5, 9, 14, 15]
             .map(|value| format!(r#"{{"type":"progress","signal":"tests_passed","value":{value}{better}}}"#));
-        lines.map(|line| ask(&mut sessions, &line).decision)
+        lines.map(|line| step_line(&mut sessions, &line).decision)
     };
     assert_eq!(rising(1, "").iter().max(), Some(&Verdict::Halt));
     assert_eq!(rising(2, "").iter().max(), Some(&Verdict::Allow));
     assert_eq!(rising(2, r#","better":"up""#).iter().max(), Some(&Verdict::Allow));
     assert_eq!(rising(2, r#","better":"down""#).iter().max(), Some(&Verdict::Halt));
-    // A number that does not change is a stall whatever its direction.
+    // A number that does not change is a stall in either direction.
     let mut sessions = Sessions::new(source(2));
-    let stuck = [0; 3]
-        .map(|_| ask(&mut sessions, r#"{"type":"progress","signal":"tests_passed","value":7}"#).decision);
+    let stuck = [0; 3].map(|_| {
+        step_line(&mut sessions, r#"{"type":"progress","signal":"tests_passed","value":7}"#).decision
+    });
     assert_eq!(stuck[2], Verdict::Halt);
     // The built-in signal counts failing tests.
     let mut sessions = Sessions::new(source(2));
     let rising = [1, 5, 9, 14].map(|value| {
-        ask(&mut sessions, &format!(r#"{{"type":"progress","signal":"tests","value":{value}}}"#)).decision
+        step_line(&mut sessions, &format!(r#"{{"type":"progress","signal":"tests","value":{value}}}"#))
+            .decision
     });
     assert_eq!(rising.iter().max(), Some(&Verdict::Halt));
 }
@@ -214,87 +219,87 @@ fn a_state_stored_before_versions_existed_continues_under_version_1() {
         let read = |extension: &str| std::fs::read_to_string(path.with_extension(extension)).unwrap();
         let (events, recorded) = (read("jsonl"), read("decisions.jsonl"));
         let (events, recorded): (Vec<_>, Vec<_>) = (events.lines().collect(), recorded.lines().collect());
-        let state = State::decode(&std::fs::read(&path).unwrap()).unwrap();
+        let state = SessionState::decode(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(state.rules_version(), RulesVersion::V1);
-        let rewritten = State::decode(&state.encode().unwrap()).unwrap();
+        let rewritten = SessionState::decode(&state.encode().unwrap()).unwrap();
         assert_eq!(rewritten, state, "{}", path.display());
         let name = Event::from_json(events[0]).unwrap().session;
         let mut sessions = Sessions::new(source(2));
         sessions.insert(name, flyball::Session::resume(&source(2), rewritten).unwrap());
         let half = events.len() - events.len() / 2;
         for (event, recorded) in events.iter().zip(&recorded).skip(half) {
-            assert_eq!(ask(&mut sessions, event).to_json(), **recorded, "{}", path.display());
+            assert_eq!(step_line(&mut sessions, event).to_json(), **recorded, "{}", path.display());
         }
         states += 1;
     }
     assert_eq!(states, 17);
 }
 
-fn text_of(decision: &flyball::Decision, effect: &str, field: &str) -> Option<String> {
+fn effect_text(decision: &flyball::Decision, effect: &str, field: &str) -> Option<String> {
     let found = decision.effects.iter().find(|found| found.effect == effect)?;
     found.fields.get(field)?.as_str().map(str::to_owned)
 }
 
 #[test]
-fn ending_and_starting_a_session_again_leaves_out_only_so_much_time() {
+fn restarts_exclude_only_a_bounded_amount_of_time() {
     let hour = 3_600_000_u64;
-    let layer = parse("budgets: {session: {runtime: 4h}}", Format::Yaml, "test").unwrap();
+    let layer = parse("budgets: {session: {runtime: 4h}}", PolicyFormat::Yaml, "test").unwrap();
     let runs = |between: &dyn Fn(u64) -> Vec<String>| {
         let mut sessions = Sessions::new(PolicySource::new(vec![layer.clone()], Preset::Agent).unwrap());
         (1..1_000_u64)
             .take_while(|n| {
                 let at = n * hour;
-                between(at).iter().for_each(|line| drop(ask(&mut sessions, line)));
+                between(at).iter().for_each(|line| drop(step_line(&mut sessions, line)));
                 let call = format!(
                     r#"{{"type":"tool.requested","at":{at},"tool":"read","args":{{"path":"f{n}"}}}}"#
                 );
-                ask(&mut sessions, &call).decision < Verdict::Block
+                step_line(&mut sessions, &call).decision < Verdict::Block
             })
             .count()
     };
     let event = |kind: &str, at: u64| format!(r#"{{"type":"{kind}","at":{at}}}"#);
     assert!(runs(&|_| Vec::new()) <= 5);
-    // Working on after the end uses up time like any other work.
+    // Work after the end consumes time like any other work.
     assert!(runs(&|at| if at == hour { vec![event("session.ended", at)] } else { Vec::new() }) <= 5);
     for kinds in [&["session.started"][..], &["session.ended", "session.started"]] {
         let ran = runs(&|at| kinds.iter().map(|kind| event(kind, at)).collect());
         assert!(ran <= 110, "{ran} hours of work with {kinds:?} between the calls");
     }
-    // A person who comes back days later costs nothing, as before.
+    // A person who returns days later consumes nothing, as before.
     assert_eq!(runs(&|at| vec![event("user.message", at)]), 999);
 }
 
 #[test]
-fn a_session_keeps_the_parent_that_it_named_first() {
+fn session_keeps_its_first_parent() {
     for (version, after) in [(1, Verdict::Allow), (2, Verdict::Halt)] {
         let mut sessions = Sessions::new(source(version));
-        ask(&mut sessions, r#"{"type":"session.started","session":"top"}"#);
-        ask(&mut sessions, r#"{"type":"session.started","session":"free"}"#);
-        ask(&mut sessions, r#"{"type":"session.started","session":"child","parent":"top"}"#);
-        ask(&mut sessions, r#"{"type":"human.stopped","session":"top","by":"anna","why":"enough"}"#);
-        ask(&mut sessions, r#"{"type":"session.started","session":"child","parent":"free"}"#);
+        step_line(&mut sessions, r#"{"type":"session.started","session":"top"}"#);
+        step_line(&mut sessions, r#"{"type":"session.started","session":"free"}"#);
+        step_line(&mut sessions, r#"{"type":"session.started","session":"child","parent":"top"}"#);
+        step_line(&mut sessions, r#"{"type":"human.stopped","session":"top","by":"anna","why":"enough"}"#);
+        step_line(&mut sessions, r#"{"type":"session.started","session":"child","parent":"free"}"#);
         let call = r#"{"type":"tool.requested","session":"child","tool":"bash","args":{}}"#;
-        assert_eq!(ask(&mut sessions, call).decision, after, "version {version}");
+        assert_eq!(step_line(&mut sessions, call).decision, after, "version {version}");
     }
 }
 
 #[test]
-fn compactions_between_equal_calls_reset_nothing() {
+fn compaction_between_equal_calls_resets_nothing() {
     let mut sessions = Sessions::new(source(2));
     let ran = (0..12).take_while(|_| {
         let line = r#"{"type":"tool.requested","tool":"bash","args":{"command":"ls"}}"#;
-        let refused = ask(&mut sessions, line).decision >= Verdict::Block;
-        ask(&mut sessions, r#"{"type":"compaction"}"#);
+        let refused = step_line(&mut sessions, line).decision >= Verdict::Block;
+        step_line(&mut sessions, r#"{"type":"compaction"}"#);
         !refused
     });
     assert_eq!(ran.count(), 5);
 }
 
 #[test]
-fn a_message_of_a_person_is_read_as_what_it_stands_for() {
+fn person_message_is_interpreted_by_context() {
     let plan = r#"{"type":"confirmation.requested","question":"Delete a.txt?","plan":[{"tool":"delete","args":{"file":"a.txt"}}]}"#;
     let say = |sessions: &mut Sessions, text: &str| {
-        ask(sessions, &format!(r#"{{"type":"person.message","text":"{text}","by":"chat:anna"}}"#))
+        step_line(sessions, &format!(r#"{{"type":"person.message","text":"{text}","by":"chat:anna"}}"#))
     };
     for (text, read, effect) in [
         ("yes", "plan_answer", "plan.approved"),
@@ -304,44 +309,44 @@ fn a_message_of_a_person_is_read_as_what_it_stands_for() {
         ("send me the full list of tasks", "new_request", "plan.replaced"),
     ] {
         let mut sessions = Sessions::new(source(2));
-        ask(&mut sessions, plan);
+        step_line(&mut sessions, plan);
         let said = say(&mut sessions, text);
-        assert_eq!(text_of(&said, "person.message", "as").as_deref(), Some(read), "{text}: {said:?}");
+        assert_eq!(effect_text(&said, "person.message", "as").as_deref(), Some(read), "{text}: {said:?}");
         assert!(said.effects.iter().any(|found| found.effect == effect), "{text}: {said:?}");
     }
     let mut sessions = Sessions::new(source(2));
     assert_eq!(
-        text_of(&say(&mut sessions, "hello"), "person.message", "as").as_deref(),
+        effect_text(&say(&mut sessions, "hello"), "person.message", "as").as_deref(),
         Some("user_message")
     );
-    ask(&mut sessions, r#"{"type":"question.asked","text":"Which day?"}"#);
-    // A prompt that a host relays is no answer.
-    ask(&mut sessions, r#"{"type":"user.message","text":"and now?","relayed_by":"desk"}"#);
+    step_line(&mut sessions, r#"{"type":"question.asked","text":"Which day?"}"#);
+    // A prompt relayed by a host is not an answer.
+    step_line(&mut sessions, r#"{"type":"user.message","text":"and now?","relayed_by":"desk"}"#);
     assert_eq!(
-        text_of(&say(&mut sessions, "Monday"), "person.message", "as").as_deref(),
+        effect_text(&say(&mut sessions, "Monday"), "person.message", "as").as_deref(),
         Some("question_answer")
     );
     assert_eq!(
-        text_of(&say(&mut sessions, "thanks"), "person.message", "as").as_deref(),
+        effect_text(&say(&mut sessions, "thanks"), "person.message", "as").as_deref(),
         Some("user_message")
     );
-    // The plan that was shown is the plan that is answered, and the person who asked is the one who answers.
+    // The answered plan is the one that was shown, and only the requester may answer.
     for extra in [r#","digest":"0123""#, r#","by":"chat:ben""#] {
         let mut sessions = Sessions::new(source(2));
-        ask(&mut sessions, &plan.replace(r#""plan""#, r#""requester":"chat:anna","plan""#));
+        step_line(&mut sessions, &plan.replace(r#""plan""#, r#""requester":"chat:anna","plan""#));
         let line = format!(r#"{{"type":"person.message","text":"yes"{extra}}}"#);
-        let said = ask(&mut sessions, &line);
+        let said = step_line(&mut sessions, &line);
         assert_eq!(
             (said.decision, said.state),
-            (Verdict::Block, flyball::Status::AwaitingConfirmation),
+            (Verdict::Block, flyball::SessionPhase::AwaitingConfirmation),
             "{extra}"
         );
     }
-    // A stop holds, whatever a person writes in the chat.
+    // A stop stays active no matter what a person writes in the chat.
     let mut sessions = Sessions::new(source(2));
-    ask(&mut sessions, plan);
-    ask(&mut sessions, r#"{"type":"human.stopped","by":"ben","why":"enough"}"#);
+    step_line(&mut sessions, plan);
+    step_line(&mut sessions, r#"{"type":"human.stopped","by":"ben","why":"enough"}"#);
     assert_eq!(say(&mut sessions, "yes").decision, Verdict::Halt);
     let state = sessions.get("default").unwrap().state().clone();
-    assert_eq!(State::decode(&state.encode().unwrap()).unwrap(), state);
+    assert_eq!(SessionState::decode(&state.encode().unwrap()).unwrap(), state);
 }

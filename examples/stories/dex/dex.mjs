@@ -1,8 +1,8 @@
 // Dex, an agent that works on coding tasks in a loop.
 //
-// The model, its tools and the project's checks are played by scripts; the loop around them is Dex's. Flyball watches
-// the loop under Dex's own configuration (`config.yaml`): runtime, repeated calls, unreadable answers, large outputs,
-// and the quality gate in front of TASK_COMPLETE.
+// The model, its tools and the project's checks are scripted; the loop around them is Dex's. Flyball governs the loop
+// under Dex's configuration (`config.yaml`): runtime, repeated calls, invalid answers, large outputs, and the quality
+// gate on TASK_COMPLETE.
 //
 // Run it: node dex.mjs (set FLYBALL to the path of the program if `flyball` is not on your PATH).
 
@@ -16,7 +16,7 @@ const FOLDER = mkdtempSync(join(tmpdir(), "dex-"));
 const STORE = `sqlite:${join(FOLDER, "dex.db")}`;
 process.on("exit", () => rmSync(FOLDER, { recursive: true }));
 const MINUTE = 60_000;
-// The time of the story, in milliseconds: a story that reads the real clock is told differently every time.
+// Simulated time in milliseconds, so that every run prints the same.
 let now = 1_760_000_000_000;
 
 // --- glue
@@ -31,7 +31,7 @@ async function govern(task, type, fields) {
 }
 // --- end of glue
 
-/** One task. Every method is a step of the loop and tells whether the loop may go on. */
+/** One task. Every method is a step of the loop and returns whether the loop may continue. */
 class Task {
   constructor(name) {
     this.name = name;
@@ -65,7 +65,7 @@ class Task {
     return true;
   }
 
-  /** Reads an answer of the model. One that cannot be read is told back to it. */
+  /** Parses an answer of the model and reports whether it is valid. */
   async parse(text) {
     try {
       const call = JSON.parse(text);
@@ -81,7 +81,7 @@ class Task {
     }
   }
 
-  /** The model says that it is done: Dex runs the project's checks and hands over what they printed. */
+  /** The model reports completion: Dex runs the project's checks and submits their output. */
   async complete(checks) {
     console.log("  model: TASK_COMPLETE");
     await this.ask("completion.requested", { request: "TASK_COMPLETE" });
@@ -118,11 +118,11 @@ function log(answer) {
   if (halted) console.log(`  Dex: stopped: ${halted.reason} (${halted.haltReason})`);
 }
 
-console.log("1. The model reads one file over and over. Five calls run, the sixth is blocked, the third block halts.");
+console.log("1. The model reads one file repeatedly. Five calls run, the sixth is blocked, and the third block halts.");
 const reader = new Task("task-read");
 while (await reader.tool("read_file", { path: "main.go" }, () => "package main"));
 
-console.log("\n2. Answers that cannot be read. A readable one between them sets the count back.");
+console.log("\n2. Invalid answers. A valid one in between resets the count.");
 const broken = new Task("task-broken");
 for (const text of ['{"tool": ', '{"tool": "grep"}', '{"tool": ', '{"tool": "gr', '{"to']) {
   if (!(await broken.parse(text))) break;
@@ -132,7 +132,7 @@ console.log("\n3. A tool that prints 300,000 characters. The model gets a previe
 const loud = new Task("task-loud");
 await loud.tool("run_tests", { verbose: true }, () => "=== RUN TestAll\n".repeat(18_750));
 
-console.log("\n4. The quality gate: raw output of the checks goes in, what is wrong and what to do comes out.");
+console.log("\n4. The quality gate: raw output of the checks in, findings and instructions out.");
 const login = new Task("task-login");
 const build = { name: "build", kind: "go-build", output: "", exit_code: 0 };
 const red = `--- FAIL: TestLogin (0.00s)
@@ -147,7 +147,7 @@ if (!(await login.complete([{ name: "tests", kind: "go-test", output: red, exit_
   await login.complete([{ name: "tests", kind: "go-test", output: green, exit_code: 0 }, build]);
 }
 
-console.log("\n5. Four hours are over in the middle of the work. A person grants more, and the turn is repeated.");
+console.log("\n5. The four hours run out in the middle of the work. A person grants more, and the turn is repeated.");
 const long = new Task("task-long");
 const steps = ["read the code", "split the parser", "move the tests", "fix the imports", "update the docs"];
 for (const step of steps) {

@@ -1,9 +1,9 @@
-"""Kira, a chat bot that keeps a person's tasks.
+"""Kira, a chat bot that manages a person's tasks.
 
-Each message of a chat starts a new process of the bot, which remembers nothing: Flyball keeps the plan that awaits
-approval. The original kept it in the process and lost it, so every "yes" was answered with the same question.
+Each chat message starts a new process of the bot, which keeps no state: Flyball stores the pending plan. The original
+kept it in the process and lost it, so it answered every "yes" with the same question.
 
-Usage: kira.py CHAT PERSON TEXT. `play.py` beside it starts a server, makes the keys and plays a conversation.
+Usage: kira.py CHAT PERSON TEXT. `play.py` starts a server, creates the keys and plays a conversation.
 """
 
 import json
@@ -26,17 +26,17 @@ def send(key, path, **body):
 
 
 def ask(type, **fields):
-    """Asks before the bot does something, or says what it has done."""
+    """Requests permission for an action, or reports a finished one."""
     return show(send("KIRA_AGENT_KEY", "events", type=type, **fields))
 
 
 def hear(person, text):
-    """Passes on what a person wrote, and learns what to do about it."""
+    """Submits a message from a person, and returns what to do about it."""
     return show(send("KIRA_CHANNEL_KEY", "messages", by=person, text=text))
 
 
 def show(answer):
-    """Says what there is to say to the person."""
+    """Prints the text for the person."""
     decision, effects = answer
     for name, effect in effects:
         if name == "say":
@@ -56,7 +56,7 @@ def delete(uid):
 
 
 def run(steps):
-    """Runs the steps of a plan. Each asks first, whoever wrote the plan."""
+    """Runs the steps of a plan. Each step requests permission first."""
     for step in steps:
         uid = step["args"]["uid"]
         decision, _ = ask("tool.requested", call=uid, **step)
@@ -69,7 +69,7 @@ def run(steps):
 
 
 def think(text):
-    """The model's part: what to do about a request."""
+    """Plays the model: decides how to handle a request."""
     wanted = re.search(r"delete .*\babout (\w+)", text)
     if wanted:
         found = [uid for uid, title in tasks().items() if wanted[1].lower() in title.lower()]
@@ -78,10 +78,10 @@ def think(text):
         ask("confirmation.requested", plan=plan, question=question)
         print(f"Kira: {question}")
     elif "once more" in text:
-        # A model that takes an old approval for a new one.
+        # A model that reuses an old approval.
         run([{"tool": "task_delete", "args": {"uid": "task-1"}}])
     elif "clean up" in text:
-        # A careless model calls the tool at once. It does not get far.
+        # A careless model calls the tool without asking. The call is blocked.
         run([{"tool": "task_delete", "args": {"uid": uid}} for uid in list(tasks())[:1]])
     elif "tasks" in text or "left" in text:
         print("Kira: Your tasks are " + ", ".join(f"{uid} ({title})" for uid, title in tasks().items()) + ".")

@@ -1,4 +1,4 @@
-"""Plays a conversation with Kira: starts a Flyball server as its operator would, and the bot anew for every message.
+"""Plays a conversation with Kira: starts a Flyball server as an operator would, and a new bot process per message.
 
 Run it: python3 play.py (set FLYBALL to the path of the program if `flyball` is not on your PATH).
 """
@@ -60,25 +60,25 @@ with open(vault, "w", encoding="utf-8") as file:
 agent, channel = key("kira", "agent"), key("telegram", "channel")
 server = Server()
 try:
-    print("1. A plan is asked about, and the state outlives the bot and the server.")
+    print("1. The bot asks about a plan, and the pending plan survives the bot and the server.")
     write("Maxim", "delete the 2 tasks about Varya")
     print("\n   The bot's process has ended. Now the server is killed and started again.")
     server.kill()
     server.start()
     write("Maxim", "Да")
 
-    print("\n2. The approval is used up: the same call again needs a new one, and a second yes meets nothing.")
+    print("\n2. The approval is used up: repeating the call needs a new one, and a second yes has no effect.")
     write("Maxim", "try it once more")
     write("Maxim", "cancel")
     write("Maxim", "yes")
     write("Maxim", "what is left?")
 
-    print("\n3. A new request drops a plan that waits. A yes after it approves nothing.")
+    print("\n3. A new request drops the pending plan. A later yes approves nothing.")
     write("Maxim", "delete the task about rent")
     write("Maxim", "show me my tasks first")
     write("Maxim", "yes")
 
-    print("\n4. A model that calls a destructive tool without asking is stopped, and the question is put.")
+    print("\n4. A model that calls a destructive tool without asking is blocked, and the user is asked.")
     write("Maxim", "clean up")
     write("Maxim", "hm")
     write("Maxim", "no")

@@ -1,7 +1,7 @@
 """Agent Shepherd, a worker that takes issues through phases.
 
 The phases and the limits are in `policies.yaml`, as Agent Shepherd prints them: both this program and Flyball read that
-file. An issue that goes round in circles gets the label that calls a person, and is left alone until it is taken off.
+file. An issue that loops gets a label that requests a person, and is skipped until the label is removed.
 
 Run it: python3 shepherd.py (set FLYBALL to the path of the program if `flyball` is not on your PATH).
 """
@@ -35,7 +35,7 @@ def unlabel(issue, who, why):
 
 
 def read_phases():
-    """The phases of the policy and where each leads: {'test': {'on_success': ['review'], …}, …}."""
+    """The phases of the policy and their transitions: {'test': {'on_success': ['review'], …}, …}."""
     phases = {}
     for line in Path(POLICY).read_text(encoding="utf-8").splitlines():
         if name := re.match(r"\s*- name: (\S+)", line):
@@ -52,7 +52,7 @@ PHASES = read_phases()
 
 
 class Tracker:
-    """The issue tracker, where people see labels and take them off."""
+    """The issue tracker, where people see and remove labels."""
 
     labels = {}
 
@@ -69,14 +69,14 @@ class Tracker:
 
 
 class Issue:
-    """One issue on its way. The script says how each phase ends, and where a decision agent wants to go."""
+    """An issue in progress. The script gives the outcome of each phase, and the choices of the decision agent."""
 
     def __init__(self, name, start, script):
         self.name, self.phase, self.script = name, start, script.split()
         print(f"  {start}", end="")
 
     def work(self):
-        """Takes steps until the script is done, or a label stops the worker."""
+        """Works until the script ends, or a label stops the worker."""
         while self.script:
             if Tracker.labels.get(self.name):
                 print(f"  worker: {self.name} waits for a person and is skipped")
@@ -85,7 +85,7 @@ class Issue:
         print("\n  worker: done" if self.phase == "deploy" else "")
 
     def step(self, outcome):
-        """Goes where the outcome leads, and starts the phase there. `retry` starts the same phase again."""
+        """Follows the transition for an outcome and starts that phase. `retry` starts the same phase again."""
         target, asked = self.phase, []
         if outcome != "retry":
             # `ok` and `failed` have one destination, or a decision agent names one: `failed:fix`.
@@ -100,7 +100,7 @@ class Issue:
             if "label.added" in effects:
                 Tracker.add(self.name, effects["label.added"]["label"])
             else:
-                # The decision agent is asked again: the rest of the script is its second thought.
+                # The decision agent is asked again: the rest of the script has its second choice.
                 self.script.pop(0)
                 print(f"  {self.phase}", end="")
             return
@@ -122,15 +122,15 @@ flaky = Issue("Issue-123", "implement", "ok retry retry retry retry retry ok ok"
 flaky.work()
 resume(flaky, "anna", "the test server was down")
 
-print("\nIssue-456: test fails again and again, whatever the decision agent tries. The way to fix is worn out.")
+print("\nIssue-456: test keeps failing, whichever path the decision agent tries. The transition to fix is used up.")
 worn = Issue("Issue-456", "plan", "ok ok failed ok:test ok failed:implement ok failed ok:implement ok failed ok:review "
              "failed:test failed")
 worn.work()
 
-print("\nIssue-789: nothing changes on the way round. The second round is a cycle.")
+print("\nIssue-789: nothing changes between the rounds. The second round is a cycle.")
 Issue("Issue-789", "plan", "ok ok failed ok:implement ok failed ok:implement").work()
 
-print("\nIssue-790: a decision agent wants to deploy what was never tested. fix does not lead there.")
+print("\nIssue-790: a decision agent wants to deploy untested code. fix does not lead there.")
 Issue("Issue-790", "fix", "ok:deploy ok:test ok ok").work()
 
 labels = {issue: sorted(labels) for issue, labels in Tracker.labels.items()}

@@ -1,8 +1,8 @@
 """Soni, a dialogue manager that books flights.
 
-Soni understands a message, goes from node to node, fills slots and asks before it books. Its language understanding is
-weak on purpose: it often cannot make out a correction or an answer. Flyball counts the failed attempts, opens a circuit
-breaker, asks about the plan and finds the nodes that go round in a circle.
+Soni interprets a message, moves from node to node, fills slots, and asks for confirmation before it books. Its language
+understanding is weak on purpose: it often misses a correction or an answer. Flyball counts the failed attempts, opens a
+circuit breaker, handles the confirmation, and detects cycles of nodes.
 
 Run it: python3 soni.py (set FLYBALL to the path of the program if `flyball` is not on your PATH).
 """
@@ -19,7 +19,7 @@ CITIES = ("Madrid", "Paris", "Lisbon", "Rome")
 
 
 class Clock:
-    """The time of the story, in milliseconds: a story that reads the real clock is told differently every time."""
+    """Simulated time in milliseconds, so that every run prints the same."""
 
     ms = 1_760_000_000_000
 
@@ -52,7 +52,7 @@ class Soni:
         self.bookings = []
 
     def hear(self, text):
-        """Handles one message of the caller."""
+        """Handles one message from the caller."""
         Clock.ms += 5_000
         print(f"\nCaller: {text}")
         if self.state == "confirming":
@@ -64,11 +64,11 @@ class Soni:
         print(f"        (state: {self.state})")
 
     def go(self, node):
-        """Goes to another node, unless that closes a circle."""
+        """Moves to another node, unless that closes a cycle."""
         decision, why, _ = govern("transition.requested", **{"from": self.node, "to": node})
         if decision == "block":
             log(decision, why)
-            self.fail("I'm going round in circles. Let's start over. What would you like to do?")
+            self.fail("I'm stuck in a loop. Let's start over. What would you like to do?")
             return False
         self.node = node
         return True
@@ -95,11 +95,11 @@ class Soni:
             self.ask_for_confirmation()
 
     def handle_correction(self, text):
-        """Takes a correction, if the breaker lets it try and the city can be made out."""
+        """Applies a correction, if the breaker allows the attempt and the city is recognized."""
         decision, why, effects = govern("operation.requested", operation="correction")
         log(decision, why)
         if decision == "block":
-            # Nothing is tried while the breaker is open.
+            # No attempt while the breaker is open.
             self.fail(effects["say"]["text"] if "say" in effects else "I can't take corrections right now.")
             return
         cities = [city for city in CITIES if city in text]
@@ -121,7 +121,7 @@ class Soni:
             self.state = "confirming"
 
     def handle_confirmation(self, text):
-        """Gives the caller's answer, as far as it was understood: true, false, or null for unclear."""
+        """Reports the caller's answer as understood: true, false, or null for unclear."""
         value = {"yes": True, "no": False}.get(text.lower().strip(".!"))
         decision, why, effects = govern("confirmation.answered", value=value)
         log(decision, why)
@@ -144,7 +144,7 @@ class Soni:
         self.slots, self.state, self.node = {}, "error", "understand"
 
     def route_with_the_old_bug(self, text):
-        """The router before its fix: every answer goes back to `understand`, which sends it on again."""
+        """The router before its fix: every answer returns to `understand`, which forwards it again."""
         Clock.ms += 5_000
         print(f"\nCaller: {text}")
         govern("user.message", text=text)
@@ -165,7 +165,7 @@ def log(decision, why):
 
 soni = Soni()
 
-print("1. A correction that Soni cannot make out: three attempts, then the breaker opens.")
+print("1. A correction that Soni does not understand: three attempts, then the breaker opens.")
 soni.hear("I want to fly to Paris")
 soni.hear("no, I meant the other one")
 soni.hear("I meant the city in the south")
@@ -174,27 +174,27 @@ print(f"\n   Counted: {report()['counters']}")
 soni.hear("I meant the one with the trams")
 for breaker in report()["breakers"]:
     print(f"\n   The breaker of '{breaker['operation']}' has opened {breaker['trips']} time.")
-print("\n   While it is open nothing is tried, however good the message is.")
+print("\n   While it is open, no correction is attempted, however clear the message is.")
 soni.hear("I meant Lisbon")
-print("\n   A minute later one attempt is let through. It succeeds, and the breaker closes.")
+print("\n   A minute later one attempt is allowed. It succeeds, and the breaker closes.")
 Clock.ms += 60_000
 soni.hear("I meant Lisbon")
 soni.hear("I meant Rome")
 
-print("\n2. An unclear answer is told once for each attempt, and a clear yes still counts.")
+print("\n2. Each unclear answer is reported once, and a clear yes still counts.")
 soni.hear("2 seats please")
 soni.hear("hm")
 soni.hear("well, it depends")
 soni.hear("yes")
 
-print("\n3. Four unclear answers: given up, and nothing is booked.")
+print("\n3. Four unclear answers: the confirmation is aborted, and nothing is booked.")
 soni.hear("fly me to Madrid, 3 seats")
 for answer in ("hm", "my cat is asleep", "perhaps", "what did you say?"):
     soni.hear(answer)
 
-print("\n4. The bug that started it all: the router goes round in a circle inside one message.")
+print("\n4. The original bug: the router loops within one message.")
 soni.route_with_the_old_bug("yes")
-print("\n   The next message begins anew.")
+print("\n   The next message starts over.")
 soni.hear("fly me to Paris, 1 seat")
 soni.hear("no")
 

@@ -1,7 +1,7 @@
-// vuhlp, which runs graphs of agents: nodes take turns, edges hand over their results, and loops are wanted.
+// vuhlp, which runs graphs of agents: nodes take turns, edges pass on their results, and loops are intended.
 //
-// The nodes are played by scripts; the runtime around them is vuhlp's. Flyball finds the loops of the graph, counts
-// their iterations, keeps the budgets of turns, nodes and loops, and halts a loop that does not converge.
+// The nodes are scripted; the runtime around them is vuhlp's. Flyball finds the loops of the graph, counts their
+// iterations, enforces the budgets of turns, nodes and loops, and halts a loop that does not converge.
 //
 // Run it: node vuhlp.mts (Node 22.18 or later), deno or bun. With Node 20, compile it first:
 // npx -p typescript -p @types/node tsc --target es2022 --module nodenext vuhlp.mts && node vuhlp.mjs
@@ -17,10 +17,10 @@ const FOLDER: string = mkdtempSync(join(tmpdir(), "vuhlp-"));
 const STORE: string = `sqlite:${join(FOLDER, "vuhlp.db")}`;
 process.on("exit", () => rmSync(FOLDER, { recursive: true }));
 const MINUTE = 60_000;
-// The time of the story, in milliseconds: a story that reads the real clock is told differently every time.
+// Simulated time in milliseconds, so that every run prints the same.
 let now = 1_760_000_000_000;
 
-/** What the runtime needs to know of an answer. */
+/** The part of an answer that the runtime uses. */
 interface Answer {
   decision: "allow" | "warn" | "block" | "halt";
   trips: { message: string }[];
@@ -49,7 +49,7 @@ function govern(event: object): Answer {
 const graph = (run: string): string => flyball(["graph", run]);
 // --- end of glue
 
-/** What one turn of a node brings. */
+/** Result of one turn of a node. */
 interface Turn {
   output: string;
   minutes?: number;
@@ -68,7 +68,7 @@ const GRAPH = {
   signals: ["diff", "tests"],
 };
 
-/** One run of the graph. Every method tells whether the run may go on. */
+/** One run of the graph. Every method returns whether the run may continue. */
 class Run {
   private node = "planner";
   private name: string;
@@ -96,7 +96,7 @@ class Run {
     return this.ask("session.started", { workflow: GRAPH });
   }
 
-  /** A node takes its turn, and its signals are measured. */
+  /** Runs a turn of the current node and measures its signals. */
   turn({ output, minutes = 1, diff, failing }: Turn): boolean {
     if (!this.ask("turn.started", { node: this.node })) return false;
     now += minutes * MINUTE;
@@ -108,7 +108,7 @@ class Run {
     );
   }
 
-  /** Hands the result over to another node. */
+  /** Passes the result to another node. */
   hand(to: string): boolean {
     const edge = GRAPH.edges.find((edge) => edge.from === this.node && edge.to === to)?.id;
     if (!this.ask("transition.requested", { from: this.node, to, edge })) return false;
@@ -116,7 +116,7 @@ class Run {
     return true;
   }
 
-  /** A person has looked at it and lets it go on. */
+  /** A person releases the loop. */
   release(guard: string, why: string): boolean {
     console.log(`  anna: ${why}`);
     return this.ask("human.released", { guard, by: "anna", why });
@@ -155,14 +155,14 @@ const good = begin("converging");
 good.loop((n) => ({ patch: `patch ${n}`, diff: `+ line ${n}`, failing: TESTS.slice(0, [7, 4, 2, 0][n - 1]) }));
 good.show();
 
-console.log("\n2. The coder hands in the same patch again. The loop is halted, a person helps, and it goes on.");
+console.log("\n2. The coder submits the same patch again. The loop is halted, a person helps, and it continues.");
 const stuck = begin("stalled");
 stuck.loop((n) => ({ patch: `try ${n}`, diff: "+ retry the login", failing: ["login"] }));
 stuck.show();
 stuck.release("stall", "the server's clock is wrong; compare the dates in UTC");
 stuck.loop((n) => ({ patch: `in UTC, try ${n}`, diff: "+ compare in UTC", failing: [] }));
 
-console.log("\n3. The coder changes its mind to and fro: A, B, A, B.");
+console.log("\n3. The coder alternates between two solutions: A, B, A, B.");
 const torn = begin("oscillating");
 torn.loop((n) => ({ patch: n % 2 ? "use a lock" : "use no lock", diff: `+ v${n}`, failing: TESTS.slice(n) }));
 

@@ -1,6 +1,6 @@
 """A small store of tasks: list, delete, and name the tasks of a plan. Run it in the folder of tasks.json.
 
-A deletion may be repeated with the same key (FLYBALL_CALL): it is done once.
+A deletion may be repeated with the same idempotency key (FLYBALL_CALL): the task is deleted once.
 """
 
 import json

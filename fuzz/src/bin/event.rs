@@ -1,4 +1,4 @@
-//! The fuzz target `event`; what it checks is in `flyball_fuzz::events`.
+//! Fuzz target `event`: see `flyball_fuzz::events`.
 
 #![no_main]
 

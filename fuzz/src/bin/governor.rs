@@ -1,4 +1,4 @@
-//! The fuzz target `governor`; what it checks is in `flyball_fuzz::history`.
+//! Fuzz target `governor`: see `flyball_fuzz::history`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz target `policy`; what it checks is in `flyball_fuzz::policies`.
+//! Fuzz target `policy`: see `flyball_fuzz::policies`.
 
 #![no_main]
 

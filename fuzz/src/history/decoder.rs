@@ -1,8 +1,8 @@
-//! From bytes to events: one opcode a step, a few bytes of choices behind it.
+//! Decodes bytes into events: one opcode per step, followed by a few bytes of choices.
 
 use flyball::{
-    Better, Check, Denier, Event, EventId, Fingerprint, Kind, Origin, PlanStep, ReleaseMode, Usage,
-    graph::Workflow,
+    BetterDirection, Check, DeniedBy, Event, EventId, EventKind, Fingerprint, MessageOrigin, PlanStep,
+    ReleaseMode, Usage, graph::Workflow,
 };
 use serde_json::{Map, Value, json};
 
@@ -39,39 +39,39 @@ const GUARDS: [&str; 8] =
 const CHECKS: [&str; 3] = ["tests", "lint", "build"];
 const SIGNALS: [&str; 4] = ["diff", "tests", "checklist", "docs"];
 
-/// What happens next.
-pub(super) enum Step {
+/// The next step.
+pub(super) enum HistoryStep {
     /// A new event.
-    Fresh(Event),
-    /// The last event once more.
+    New(Event),
+    /// The last event again.
     Again,
 }
 
-/// Reads bytes as steps; at the end of the bytes there are no more.
+/// Decodes bytes into steps until the bytes end.
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: u64,
-    /// A session has brought a policy. Once is enough: to resolve one takes as long as a hundred steps.
-    brought: bool,
+    /// Whether a session has_policy a policy. Only one may, because resolving it takes as long as a hundred steps.
+    has_policy: bool,
 }
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Decoder { bytes, at: 0, brought: false }
+        Decoder { bytes, at: 0, has_policy: false }
     }
 
-    pub(super) fn next(&mut self) -> Option<Step> {
+    pub(super) fn next(&mut self) -> Option<HistoryStep> {
         loop {
             let opcode = self.byte()?;
             match opcode % 32 {
-                30 => return Some(Step::Again),
+                30 => return Some(HistoryStep::Again),
                 31 => {
-                    // What is not an event is no step; the next opcode follows.
+                    // If the bytes are not an event, continue with the next opcode.
                     if let Some(event) = self.raw() {
-                        return Some(Step::Fresh(event));
+                        return Some(HistoryStep::New(event));
                     }
                 }
-                kind => return Some(Step::Fresh(self.event(kind, opcode / 32))),
+                kind => return Some(HistoryStep::New(self.event(kind, opcode / 32))),
             }
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a> {
         Some(first)
     }
 
-    /// A choice; zero once the bytes have ended.
+    /// A choice; zero after the end of the bytes.
     fn choice(&mut self) -> usize {
         usize::from(self.byte().unwrap_or(0))
     }
@@ -102,10 +102,10 @@ impl<'a> Decoder<'a> {
         Event::from_bytes(line).ok()
     }
 
-    /// `flavour` comes from the high bits of the opcode: session, time and envelope.
-    fn event(&mut self, kind: u8, flavour: u8) -> Event {
-        self.at += [1_000, 1_000, 1, 20_000, 1_000, 400_000, 1_000, 1_001][usize::from(flavour % 8)];
-        let envelope = if flavour >= 4 { self.choice() } else { 0 };
+    /// `flavor` is the high bits of the opcode: session, time and envelope.
+    fn event(&mut self, kind: u8, flavor: u8) -> Event {
+        self.at += [1_000, 1_000, 1, 20_000, 1_000, 400_000, 1_000, 1_001][usize::from(flavor % 8)];
+        let envelope = if flavor >= 4 { self.choice() } else { 0 };
         let session = SESSIONS[envelope % 4];
         let kind = self.kind(kind);
         let mut event = Event::new(session, kind).at(self.at);
@@ -125,7 +125,7 @@ impl<'a> Decoder<'a> {
         event
     }
 
-    fn kind(&mut self, kind: u8) -> Kind {
+    fn kind(&mut self, kind: u8) -> EventKind {
         match kind {
             0..=7 => self.tool(kind),
             8..=13 => self.flow(kind),
@@ -135,17 +135,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn tool(&mut self, kind: u8) -> Kind {
+    fn tool(&mut self, kind: u8) -> EventKind {
         let call = Some(format!("c{}", self.choice() % 24));
         match kind {
             0..=3 => {
                 let (tool, args) = self.call();
-                Kind::ToolRequested { call, tool, args }
+                EventKind::ToolRequested { call, tool, args }
             }
             4..=6 => self.finished(call),
             _ => {
-                let by = self.of(&[Denier::Human, Denier::Policy, Denier::Guard]);
-                Kind::ToolDenied { call, by, tool: Some("bash".into()), args: Value::Null }
+                let by = self.of(&[DeniedBy::Human, DeniedBy::Policy, DeniedBy::Guard]);
+                EventKind::ToolDenied { call, by, tool: Some("bash".into()), args: Value::Null }
             }
         }
     }
@@ -161,50 +161,54 @@ impl<'a> Decoder<'a> {
         (tool, args)
     }
 
-    fn finished(&mut self, call: Option<String>) -> Kind {
+    fn finished(&mut self, call: Option<String>) -> EventKind {
         let choice = self.choice();
         let output = json!(OUTPUTS[choice % OUTPUTS.len()]);
         let ok = [Some(true), Some(true), Some(false), None][choice / 64];
         let error = if ok == Some(false) { output.clone() } else { Value::Null };
         let tool = (choice % 16 == 15).then(|| "search".to_owned());
-        Kind::ToolFinished { call, ok, output, error, duration_ms: Some(5), tool, args: Value::Null }
+        EventKind::ToolFinished { call, ok, output, error, duration_ms: Some(5), tool, args: Value::Null }
     }
 
-    fn flow(&mut self, kind: u8) -> Kind {
+    fn flow(&mut self, kind: u8) -> EventKind {
         match kind {
             8 | 9 => {
                 let (from, to) = (self.text(&NODES), self.text(&NODES));
-                Kind::TransitionRequested { from, to, edge: None }
+                EventKind::TransitionRequested { from, to, edge: None }
             }
-            10 => Kind::TurnStarted {},
+            10 => EventKind::TurnStarted {},
             11 => {
                 let (output, structured) = (self.text(&OUTPUTS), json!({ "answer": self.of(&OUTPUTS) }));
-                Kind::TurnFinished { output: Some(output), structured: Some(structured), duration_ms: None }
+                EventKind::TurnFinished {
+                    output: Some(output),
+                    structured: Some(structured),
+                    duration_ms: None,
+                }
             }
             12 => {
                 let text = self.text(&TEXTS);
-                let origin = self.of(&[Origin::Human, Origin::Agent, Origin::Schedule]);
-                Kind::UserMessage { text, origin }
+                let origin = self.of(&[MessageOrigin::Human, MessageOrigin::Agent, MessageOrigin::Schedule]);
+                EventKind::UserMessage { text, origin }
             }
-            _ => Kind::AssistantMessage { text: self.text(&TEXTS), structured: None, is_final: false },
+            _ => EventKind::AssistantMessage { text: self.text(&TEXTS), structured: None, is_final: false },
         }
     }
 
-    fn work(&mut self, kind: u8) -> Kind {
+    fn work(&mut self, kind: u8) -> EventKind {
         match kind {
             14 | 15 => self.progress(),
             16 => {
                 let kind = Some(self.text(&["malformed_json", "missing_field", "unknown_tool", "truncated"]));
-                Kind::ValidationFailed { kind, expected: None, received: None, error: None }
+                EventKind::ValidationFailed { kind, expected: None, received: None, error: None }
             }
-            17 => Kind::ValidationPassed {},
-            18 => Kind::OperationFailed { operation: self.text(&NODES), key: None },
-            19 => Kind::OperationSucceeded { operation: self.text(&NODES), key: None },
+            17 => EventKind::ValidationPassed {},
+            18 => EventKind::OperationFailed { operation: self.text(&NODES), key: None },
+            19 => EventKind::OperationSucceeded { operation: self.text(&NODES), key: None },
             _ => self.gate(),
         }
     }
 
-    fn progress(&mut self) -> Kind {
+    fn progress(&mut self) -> EventKind {
         let signal = self.text(&SIGNALS);
         let choice = self.choice();
         let word = OUTPUTS[choice % OUTPUTS.len()].to_owned();
@@ -216,11 +220,11 @@ impl<'a> Decoder<'a> {
             2 => failing = Some(vec![word]),
             _ => done = Some(small),
         }
-        let better = [None, Some(Better::Up), Some(Better::Down)][choice % 3];
-        Kind::Progress { signal, content, hash: None, value, failing, done, total: Some(6), better }
+        let better = [None, Some(BetterDirection::Up), Some(BetterDirection::Down)][choice % 3];
+        EventKind::Progress { signal, content, hash: None, value, failing, done, total: Some(6), better }
     }
 
-    fn gate(&mut self) -> Kind {
+    fn gate(&mut self) -> EventKind {
         let choice = self.choice();
         let checks = CHECKS.iter().enumerate().map(|(at, name)| Check {
             name: (*name).to_owned(),
@@ -229,58 +233,69 @@ impl<'a> Decoder<'a> {
             output: OUTPUTS[choice % OUTPUTS.len()].to_owned(),
             ..Check::default()
         });
-        Kind::GateChecked { request: None, checks: checks.collect() }
+        EventKind::GateChecked { request: None, checks: checks.collect() }
     }
 
-    fn people(&mut self, kind: u8) -> Kind {
+    fn people(&mut self, kind: u8) -> EventKind {
         match kind {
             21 => {
                 let plan = (0..self.choice() % 3).map(|_| self.call()).collect::<Vec<_>>();
                 let plan = plan.into_iter().map(|(tool, args)| PlanStep { tool, args }).collect();
                 let ttl_ms = self.of(&[None, Some(0), Some(30_000)]);
                 let requester = self.of(&[None, Some("ann")]).map(str::to_owned);
-                Kind::ConfirmationRequested { plan, question: None, requester, ttl_ms, targets: Vec::new() }
+                EventKind::ConfirmationRequested {
+                    plan,
+                    question: None,
+                    requester,
+                    ttl_ms,
+                    targets: Vec::new(),
+                }
             }
             22 | 23 => {
                 let by = self.of(&[None, Some("ann"), Some("bob")]).map(str::to_owned);
-                Kind::ConfirmationAnswered { text: Some(self.text(&TEXTS)), value: None, by, digest: None }
+                EventKind::ConfirmationAnswered {
+                    text: Some(self.text(&TEXTS)),
+                    value: None,
+                    by,
+                    digest: None,
+                }
             }
-            24 => Kind::QuestionAsked { text: self.text(&TEXTS) },
+            24 => EventKind::QuestionAsked { text: self.text(&TEXTS) },
             _ => {
                 let guard = Some(self.text(&GUARDS));
                 let mode = self.of(&[ReleaseMode::Grant, ReleaseMode::Reset, ReleaseMode::Keep]);
                 let n = self.of(&[None, Some(0), Some(2), Some(u64::MAX)]);
-                Kind::HumanReleased { guard, trip: None, mode, n, by: None, why: None }
+                EventKind::HumanReleased { guard, trip: None, mode, n, by: None, why: None }
             }
         }
     }
 
-    fn session(&mut self, kind: u8) -> Kind {
+    fn session(&mut self, kind: u8) -> EventKind {
         match kind {
-            26 => Kind::CompletionRequested { request: None },
-            27 => self.of(&[Kind::Compaction {}, Kind::ApiRetry {}].each_ref()).clone(),
+            26 => EventKind::CompletionRequested { request: None },
+            27 => self.of(&[EventKind::Compaction {}, EventKind::ApiRetry {}].each_ref()).clone(),
             28 => match self.choice() % 8 {
-                0 => Kind::SessionEnded { outcome: None },
-                1 => Kind::HumanStopped { by: None, why: None },
-                _ => Kind::CompletionRequested { request: None },
+                0 => EventKind::SessionEnded { outcome: None },
+                1 => EventKind::HumanStopped { by: None, why: None },
+                _ => EventKind::CompletionRequested { request: None },
             },
             _ => self.started(),
         }
     }
 
-    fn started(&mut self) -> Kind {
-        let choice = if self.brought { usize::MAX } else { self.choice() };
+    fn started(&mut self) -> EventKind {
+        let choice = if self.has_policy { usize::MAX } else { self.choice() };
         let policy = match choice {
             0 => Some(json!("strict")),
             1 => Some(json!({"guards": {"repetition": {"limit": 2}}, "budgets": {"session": {"turns": 3}}})),
             2 => Some(json!({"guards": {"repetition": {"limit": "many"}}})),
             _ => None,
         };
-        self.brought |= policy.is_some();
+        self.has_policy |= policy.is_some();
         let workflow = (self.choice() % 2 == 0)
             .then(|| Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "c"), ("c", "d")]));
         let parent = self.of(&[None, Some("default"), Some("child")]).map(str::to_owned);
         let reopen = self.choice() % 4 == 0;
-        Kind::SessionStarted { policy, workflow, parent, labels: Map::new(), goal: None, reopen }
+        EventKind::SessionStarted { policy, workflow, parent, labels: Map::new(), goal: None, reopen }
     }
 }

@@ -1,4 +1,4 @@
-//! The arguments of the commands that stand between an agent and its model or its tools.
+//! The arguments of the commands that proxy model calls and tool calls.
 
 use super::{PolicyArgs, StoreArgs};
 use clap::{Args, ValueEnum};
@@ -7,31 +7,31 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What is done when nothing can be decided, because the store fails.
+/// Behavior when no decision can be made because the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnError {
-    /// Pass it on, and say so loudly.
+pub(crate) enum OnErrorArg {
+    /// Allow the request, with a warning
     Allow,
-    /// Refuse it.
+    /// Block the request
     Block,
 }
 
-impl OnError {
+impl OnErrorArg {
     /// The value of the command line, else that of the policy. A call of a model changes nothing by itself, so `reads`
     /// lets it pass.
-    pub(crate) fn or_policy(said: Option<Self>, policy: &Policy) -> Self {
-        said.unwrap_or(if policy.on_error == policy::OnError::Block {
-            OnError::Block
+    pub(crate) fn resolve_for_models(said: Option<Self>, policy: &Policy) -> Self {
+        said.unwrap_or(if policy.on_error == policy::OnErrorAction::Block {
+            OnErrorArg::Block
         } else {
-            OnError::Allow
+            OnErrorArg::Allow
         })
     }
 
     /// The value of the command line, else that of the policy, for single tool calls.
-    pub(crate) fn for_tools(said: Option<Self>, policy: &Policy) -> policy::OnError {
+    pub(crate) fn resolve_for_tools(said: Option<Self>, policy: &Policy) -> policy::OnErrorAction {
         match said {
-            Some(OnError::Allow) => policy::OnError::Allow,
-            Some(OnError::Block) => policy::OnError::Block,
+            Some(OnErrorArg::Allow) => policy::OnErrorAction::Allow,
+            Some(OnErrorArg::Block) => policy::OnErrorAction::Block,
             None => policy.on_error,
         }
     }
@@ -39,28 +39,27 @@ impl OnError {
 
 /// `flyball proxy`.
 #[derive(Debug, Args)]
-pub(crate) struct Proxy {
-    /// The model's endpoint, for example https://api.openai.com or https://api.anthropic.com.
+pub(crate) struct ProxyArgs {
+    /// Model endpoint, e.g. https://api.openai.com or https://api.anthropic.com
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: String,
-    /// Where to listen; port 0 is any free one. Whoever reaches it can use it, so keep it on this machine.
+    /// Address to listen on; port 0 picks a free one. The proxy has no authentication: keep it local
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4141")]
     pub(crate) listen: SocketAddr,
-    /// A host name that clients may use for the proxy, beside localhost and IP addresses. May be given several times.
+    /// Additional host name that clients may use (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// What a model costs, in dollars for a million tokens: MODEL=IN,OUT, or MODEL=IN,OUT,CACHED for those read from
-    /// the provider's cache. May be given several times, and wins over the lists; a model without a price is counted in
-    /// tokens only.
+    /// Price in dollars per million tokens: MODEL=IN,OUT or MODEL=IN,OUT,CACHED (repeatable); overrides the price
+    /// lists. Models without a price are counted in tokens only
     #[arg(long, value_name = "MODEL=IN,OUT")]
     pub(crate) price: Vec<String>,
-    /// Prices by model, beside those that come with the program. Without it: FLYBALL_PRICES, or
-    /// ~/.config/flyball/prices.yaml if there is one.
+    /// Price list by model, added to the built-in one [default: $FLYBALL_PRICES, else
+    /// ~/.config/flyball/prices.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// What to do when the store fails. Without it: `on_error: block` of the policy refuses, everything else passes.
+    /// Action if the store fails [default: `block` if the policy has `on_error: block`, else `allow`]
     #[arg(long, value_enum)]
-    pub(crate) on_error: Option<OnError>,
+    pub(crate) on_error: Option<OnErrorArg>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
@@ -69,29 +68,28 @@ pub(crate) struct Proxy {
 
 /// `flyball mcp`.
 #[derive(Debug, Args)]
-pub(crate) struct Mcp {
-    /// The name of the session. Without it: the server's name with the time and the process.
+pub(crate) struct McpArgs {
+    /// Session name [default: made from the server name, the time and the process ID]
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// What to do when the store fails. Without it: `on_error` of the policy; `reads`, the default, passes only tools
-    /// that the policy declares `effect: read`. Tools that need an approval are refused in any case.
+    /// Action if the store fails [default: `on_error` of the policy; `reads` allows only tools declared `effect: read`].
+    /// Tools that need approval are always blocked
     #[arg(long, value_enum)]
-    pub(crate) on_error: Option<OnError>,
+    pub(crate) on_error: Option<OnErrorArg>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// A server behind HTTP (streamable HTTP), instead of one that is started here.
+    /// Connect to a server over streamable HTTP instead of starting one
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) url: Option<String>,
-    /// A header for every request to --url, from a variable of the environment: Authorization=MY_TOKEN. May be given
-    /// several times.
+    /// Header for requests to --url, read from an environment variable: Authorization=MY_TOKEN (repeatable)
     #[arg(long, value_name = "NAME=VARIABLE", requires = "url", conflicts_with = "listen")]
     pub(crate) header: Vec<String>,
-    /// Serve clients over HTTP, with --url, instead of one on stdin and stdout; port 0 is any free one.
+    /// Serve clients over HTTP instead of stdio; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", requires = "url")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The server and its arguments, after `--`.
+    /// Server command and its arguments, after `--`
     #[arg(last = true, required_unless_present = "url", value_name = "SERVER")]
     pub(crate) server: Vec<OsString>,
 }

@@ -1,55 +1,55 @@
 //! The arguments of `flyball trust` and `flyball policy`.
 
-use super::Who;
+use super::CommonArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// `flyball trust`.
 #[derive(Debug, Args)]
-pub(crate) struct Trust {
-    /// The policy file. Without it: the project's, flyball.yaml in this folder or above.
+pub(crate) struct TrustArgs {
+    /// Policy file [default: flyball.yaml here or above]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// List the trusted files.
+    /// List trusted files
     #[arg(long, conflicts_with_all = ["file", "revoke", "dry_run"])]
     pub(crate) list: bool,
-    /// Stop trusting the file.
+    /// Stop trusting the file
     #[arg(long)]
     pub(crate) revoke: bool,
-    /// Only show what the file would loosen, and its digest.
+    /// Show which limits the file relaxes, and its digest
     #[arg(long, conflicts_with = "revoke")]
     pub(crate) dry_run: bool,
-    /// Print JSON.
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `flyball policy`.
 #[derive(Debug, Args)]
-pub(crate) struct PolicyCommand {
-    /// What to do.
+pub(crate) struct PolicyCommandArgs {
+    /// The action on the policy.
     #[command(subcommand)]
-    pub(crate) act: PolicyAct,
+    pub(crate) action: PolicyAction,
 }
 
-/// What is done with a session's policy.
+/// Actions on the policy of a session.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PolicyAct {
-    /// Put a running session under the present policy, also where that is looser.
-    Accept(AcceptPolicy),
+pub(crate) enum PolicyAction {
+    /// Apply the present policy to a session, even if less strict.
+    Accept(AcceptPolicyArgs),
 }
 
 /// `flyball policy accept`.
 #[derive(Debug, Args)]
-pub(crate) struct AcceptPolicy {
-    /// The session.
+pub(crate) struct AcceptPolicyArgs {
+    /// Session name
     pub(crate) session: String,
-    /// Why; it is recorded.
+    /// Reason, recorded in the session
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
-    /// Who says so. Without it: you.
+    /// Your name [default: $FLYBALL_USER, $USER or $LOGNAME]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
     #[command(flatten)]
-    pub(crate) who: Who,
+    pub(crate) common: CommonArgs,
 }

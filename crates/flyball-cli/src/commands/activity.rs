@@ -1,125 +1,127 @@
-//! `flyball activity`: what happens in the sessions of a store, one line each, by kind.
+//! `flyball activity`: events of the sessions in a store, one line each, by kind.
 
-use super::metrics::{each, portion};
-use crate::args::Activity as Args;
+use super::metrics::{for_each_event, next_batch};
+use crate::args::ActivityArgs as Args;
+use crate::color::{TextStyle, style_stdout};
+use crate::error::{CliError, Exit};
 use crate::evidence::describe;
-use crate::fail::{Exit, Failure};
-use crate::paint::{Style, paint_out};
+use crate::formatting::{local_time, single_line};
 use crate::store;
-use crate::words::{line, moment};
-use flyball::{Decision, Event, Kind, Severity};
+use flyball::{Decision, Event, EventKind, TripSeverity};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Duration;
 
-/// How often the store is looked at with `--follow`.
-const EVERY: Duration = Duration::from_millis(300);
+/// Poll interval of `--follow`.
+const FOLLOW_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// The kinds of lines.
+/// Kind of an activity line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum What {
-    /// Somebody spoke to the agent.
+pub(crate) enum ActivityKind {
+    /// Message from a user
     UserMessage,
-    /// The agent spoke, or ended a turn.
+    /// Message from the agent, or the end of its turn
     AssistantResponse,
-    /// A tool was asked for.
+    /// Tool call
     ToolCall,
-    /// A tool answered.
+    /// Tool result
     ToolResult,
-    /// The agent says that it is done.
+    /// The agent reports completion
     CompletionSignal,
-    /// One node hands over to the next.
+    /// Transition between nodes
     Transition,
-    /// A measure of progress.
+    /// Progress measurement
     Progress,
-    /// Tests, lint, build, checklist: what they said, and what follows.
+    /// Result of tests, lint, build or a checklist
     QualityGate,
-    /// A guard found something.
+    /// Finding of a guard
     LoopHealth,
-    /// A person was asked, or decided.
+    /// Question to a person, or a person's decision
     Decision,
-    /// Everything else.
+    /// All other events
     Debug,
 }
 
-impl What {
+impl ActivityKind {
     const fn as_str(self) -> &'static str {
         match self {
-            What::UserMessage => "user_message",
-            What::AssistantResponse => "assistant_response",
-            What::ToolCall => "tool_call",
-            What::ToolResult => "tool_result",
-            What::CompletionSignal => "completion_signal",
-            What::Transition => "transition",
-            What::Progress => "progress",
-            What::QualityGate => "quality_gate",
-            What::LoopHealth => "loop_health",
-            What::Decision => "decision",
-            What::Debug => "debug",
+            ActivityKind::UserMessage => "user_message",
+            ActivityKind::AssistantResponse => "assistant_response",
+            ActivityKind::ToolCall => "tool_call",
+            ActivityKind::ToolResult => "tool_result",
+            ActivityKind::CompletionSignal => "completion_signal",
+            ActivityKind::Transition => "transition",
+            ActivityKind::Progress => "progress",
+            ActivityKind::QualityGate => "quality_gate",
+            ActivityKind::LoopHealth => "loop_health",
+            ActivityKind::Decision => "decision",
+            ActivityKind::Debug => "debug",
         }
     }
 
-    const fn of(kind: &Kind) -> Self {
+    const fn from_event(kind: &EventKind) -> Self {
         match kind {
-            Kind::UserMessage { .. } | Kind::PersonMessage { .. } => What::UserMessage,
-            Kind::AssistantMessage { .. } | Kind::TurnFinished { .. } => What::AssistantResponse,
-            Kind::ToolRequested { .. } => What::ToolCall,
-            Kind::ToolFinished { .. } | Kind::ToolDenied { .. } => What::ToolResult,
-            Kind::CompletionRequested { .. } => What::CompletionSignal,
-            Kind::TransitionRequested { .. } => What::Transition,
-            Kind::Progress { .. } => What::Progress,
-            Kind::GateChecked { .. } => What::QualityGate,
-            Kind::ConfirmationRequested { .. }
-            | Kind::ConfirmationAnswered { .. }
-            | Kind::QuestionAsked { .. }
-            | Kind::HumanReleased { .. }
-            | Kind::HumanStopped { .. }
-            | Kind::PolicyChanged { .. } => What::Decision,
-            _ => What::Debug,
+            EventKind::UserMessage { .. } | EventKind::PersonMessage { .. } => ActivityKind::UserMessage,
+            EventKind::AssistantMessage { .. } | EventKind::TurnFinished { .. } => {
+                ActivityKind::AssistantResponse
+            }
+            EventKind::ToolRequested { .. } => ActivityKind::ToolCall,
+            EventKind::ToolFinished { .. } | EventKind::ToolDenied { .. } => ActivityKind::ToolResult,
+            EventKind::CompletionRequested { .. } => ActivityKind::CompletionSignal,
+            EventKind::TransitionRequested { .. } => ActivityKind::Transition,
+            EventKind::Progress { .. } => ActivityKind::Progress,
+            EventKind::GateChecked { .. } => ActivityKind::QualityGate,
+            EventKind::ConfirmationRequested { .. }
+            | EventKind::ConfirmationAnswered { .. }
+            | EventKind::QuestionAsked { .. }
+            | EventKind::HumanReleased { .. }
+            | EventKind::HumanStopped { .. }
+            | EventKind::PolicyChanged { .. } => ActivityKind::Decision,
+            _ => ActivityKind::Debug,
         }
     }
 }
 
-/// One line.
-struct Line {
+/// One activity line.
+struct ActivityLine {
     session: String,
     seq: u64,
     at: Option<u64>,
-    what: What,
-    severity: Option<Severity>,
+    kind: ActivityKind,
+    severity: Option<TripSeverity>,
     text: String,
 }
 
-/// The lines of an event: itself, and what the guards found.
-fn lines(session: &str, event: &Event, decision: &Decision) -> Vec<Line> {
-    let of = |what, severity, text| Line {
+/// The lines of an event: the event itself and the guards' findings.
+fn activity_lines(session: &str, event: &Event, decision: &Decision) -> Vec<ActivityLine> {
+    let of = |what, severity, text| ActivityLine {
         session: session.to_owned(),
         seq: decision.seq,
         at: event.at,
-        what,
+        kind: what,
         severity,
         text,
     };
-    let mut all = vec![of(What::of(&event.kind), None, describe(event))];
+    let mut all = vec![of(ActivityKind::from_event(&event.kind), None, describe(event))];
     for trip in &decision.trips {
-        let what = if trip.guard == "gate" { What::QualityGate } else { What::LoopHealth };
+        let what = if trip.guard == "gate" { ActivityKind::QualityGate } else { ActivityKind::LoopHealth };
         all.push(of(what, Some(trip.severity), format!("{} ({})", trip.message, trip.guard)));
     }
     all
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let desk = store::open(&args.store)?;
-    let wanted = |line: &Line| {
+pub(crate) fn run(args: &Args) -> Result<Exit, CliError> {
+    let store = store::open(&args.store)?;
+    let wanted = |line: &ActivityLine| {
         args.session.as_ref().is_none_or(|session| *session == line.session)
-            && (args.kind.is_empty() || args.kind.contains(&line.what))
+            && (args.kind.is_empty() || args.kind.contains(&line.kind))
     };
-    let mut last: VecDeque<Line> = VecDeque::new();
-    let mut cursor = each(desk.as_ref(), |session, event, decision, _| {
-        for line in lines(session, event, decision).into_iter().filter(&wanted) {
+    let mut last: VecDeque<ActivityLine> = VecDeque::new();
+    let mut cursor = for_each_event(store.as_ref(), |session, event, decision, _| {
+        for line in activity_lines(session, event, decision).into_iter().filter(&wanted) {
             if last.len() == args.limit {
                 last.pop_front();
             }
@@ -129,40 +131,41 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     })?;
     let mut out = crate::terminal::stdout();
     for line in last.into_iter().take(args.limit) {
-        print(&mut out, &line, args.json)?;
+        print_line(&mut out, &line, args.json)?;
     }
     if !args.follow {
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
     loop {
         out.flush()?;
-        std::thread::park_timeout(EVERY);
-        (cursor, _) = portion(desk.as_ref(), cursor, |session, event, decision, _| {
-            for line in lines(session, event, decision).iter().filter(|line| wanted(line)) {
-                print(&mut out, line, args.json)?;
+        out.check_open()?;
+        std::thread::park_timeout(FOLLOW_POLL_INTERVAL);
+        (cursor, _) = next_batch(store.as_ref(), cursor, |session, event, decision, _| {
+            for line in activity_lines(session, event, decision).iter().filter(|line| wanted(line)) {
+                print_line(&mut out, line, args.json)?;
             }
             Ok(())
         })?;
     }
 }
 
-fn print(out: &mut impl Write, entry: &Line, as_json: bool) -> Result<(), Failure> {
-    let Line { session, seq, at, what, severity, text } = entry;
+fn print_line(out: &mut impl Write, entry: &ActivityLine, as_json: bool) -> Result<(), CliError> {
+    let ActivityLine { session, seq, at, kind: what, severity, text } = entry;
     if as_json {
-        let severity = severity.map(Severity::as_str);
-        let told = json!({"session": session, "seq": seq, "at": at, "kind": what.as_str(),
+        let severity = severity.map(TripSeverity::as_str);
+        let object = json!({"session": session, "seq": seq, "at": at, "kind": what.as_str(),
             "severity": severity, "text": text});
-        writeln!(out, "{told}")?;
+        writeln!(out, "{object}")?;
         return Ok(());
     }
-    let time = at.map_or_else(|| "at no time".to_owned(), moment);
+    let time = at.map_or_else(|| "unknown time".to_owned(), local_time);
     let mark = severity.map_or_else(String::new, |severity| format!("{}: ", severity.as_str()));
-    let text = format!("{mark}{}", line(text, 160));
+    let text = format!("{mark}{}", single_line(text, 160));
     let text = match severity {
-        Some(severity) if *severity >= Severity::Block => paint_out(Style::Bad, &text),
-        Some(_) => paint_out(Style::Warn, &text),
+        Some(severity) if *severity >= TripSeverity::Block => style_stdout(TextStyle::Error, &text),
+        Some(_) => style_stdout(TextStyle::Warning, &text),
         None => text,
     };
-    writeln!(out, "{time}  {}  {:<18} {text}", line(session, 40), what.as_str())?;
+    writeln!(out, "{time}  {}  {:<18} {text}", single_line(session, 40), what.as_str())?;
     Ok(())
 }

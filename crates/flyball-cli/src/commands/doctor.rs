@@ -1,262 +1,277 @@
-//! `flyball doctor`: proves that the set-up works, one line a check, with what to do about what is wrong.
+//! `flyball doctor`: checks the setup, one line per check, with help for each failure.
 
-mod hooks;
-mod place;
-mod runs;
-mod trip;
+mod hook_checks;
+mod hook_run_checks;
+mod round_trip;
+mod store_files;
 
-pub(crate) use trip::step;
+pub(crate) use round_trip::run_step;
 
-use crate::args::Doctor;
+use crate::args::DoctorArgs;
+use crate::caller_check;
 use crate::clock;
-use crate::fail::{Exit, Failure};
-use crate::load;
-use crate::paint::{Style, paint_out};
-use crate::person;
-use crate::posts::Lookout;
+use crate::color::{TextStyle, style_stdout};
+use crate::coverage::StoreCoverageProbe;
+use crate::error::{CliError, Exit};
+use crate::formatting::{format_duration, plural};
+use crate::plan_printer;
+use crate::policy_loader;
 use crate::store;
-use crate::telling;
-use crate::words::{plural, span};
-use flyball::{Preset, Status};
-use flyball_journal::{Address, Desk, Door, ErrandState, Which};
+use flyball::{Preset, SessionPhase};
+use flyball_store::{AdminStore, OutboxState, RedactingParser, SessionFilter, StoreAddress};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 
-/// How far the store's clock and ours may be apart, and how far ahead an event may be.
-const APART_MS: u64 = 2_000;
-/// How many sessions are looked at for times in the future.
-const LOOKED_AT: usize = 10_000;
-/// The oldest SQLite that may be trusted with a write-ahead log.
-const OLDEST: (u64, u64, u64) = (3, 51, 3);
+/// Maximum clock difference to the store, and maximum time an event may be in the future.
+const MAX_CLOCK_SKEW_MS: u64 = 2_000;
+/// Maximum number of sessions checked for times in the future.
+const MAX_SESSIONS_CHECKED: usize = 10_000;
+/// Oldest SQLite version with a reliable write-ahead log.
+const MIN_SQLITE_VERSION: (u64, u64, u64) = (3, 51, 3);
 
-/// One check.
+/// Result of one check.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Finding {
-    check: &'static str,
+pub(crate) struct DoctorCheck {
+    #[serde(rename = "check")]
+    name: &'static str,
     ok: bool,
-    what: String,
+    #[serde(rename = "what")]
+    message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
+    #[serde(rename = "advice")]
+    help: Option<String>,
 }
 
-impl Finding {
-    fn ok(check: &'static str, what: impl Into<String>) -> Self {
-        Finding { check, ok: true, what: what.into(), advice: None }
+impl DoctorCheck {
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        DoctorCheck { name, ok: true, message: message.into(), help: None }
     }
 
-    fn wrong(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Finding { check, ok: false, what: what.into(), advice: Some(advice.into()) }
+    fn wrong(name: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        DoctorCheck { name, ok: false, message: message.into(), help: Some(help.into()) }
     }
 
-    fn failed(check: &'static str, failure: &Failure) -> Self {
-        let first = failure.complaints.first();
-        let what = first.map_or_else(String::new, |complaint| {
-            let place =
-                if complaint.place.is_empty() { String::new() } else { format!("{}: ", complaint.place) };
-            format!("{} ({place}{})", complaint.what, complaint.code)
+    fn failed(check: &'static str, failure: &CliError) -> Self {
+        let first = failure.diagnostics.first();
+        let message = first.map_or_else(String::new, |diagnostic| {
+            let place = if diagnostic.location.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", diagnostic.location)
+            };
+            format!("{} ({place}{})", diagnostic.message, diagnostic.code)
         });
-        Finding::wrong(check, what, first.map(|complaint| complaint.advice.clone()).unwrap_or_default())
+        DoctorCheck::wrong(
+            check,
+            message,
+            first.map(|diagnostic| diagnostic.help.clone()).unwrap_or_default(),
+        )
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
-    let mut found =
-        vec![Finding::ok("flyball", format!("version {}", env!("CARGO_PKG_VERSION"))), policy(args)];
-    let address = store::address(&args.who.store);
+pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+    let mut found = vec![
+        DoctorCheck::ok("flyball", format!("version {}", env!("CARGO_PKG_VERSION"))),
+        check_policy(args),
+    ];
+    let address = store::store_address(&args.common.store);
     if args.accept {
-        person::speaks_at_all()?;
+        caller_check::require_no_agent()?;
         if let Ok(address) = &address {
-            address.accept()?;
+            address.accept_current()?;
         }
     }
     match address {
         Ok(address) => {
             if let Some(weakness) = address.transport_weakness() {
-                let advice = "remove sslmode from the address; name a private CA with sslrootcert=FILE";
-                found.push(Finding::wrong("tls", weakness, advice));
+                let help = "remove sslmode from the address; name a private CA with sslrootcert=FILE";
+                found.push(DoctorCheck::wrong("tls", weakness, help));
             }
-            the_store(&address, &mut found);
+            check_store(&address, &mut found);
         }
-        Err(failure) => found.push(Finding::failed("store", &failure)),
+        Err(failure) => found.push(DoctorCheck::failed("store", &failure)),
     }
     if args.accept {
-        person::speaks_at_all()?;
+        caller_check::require_no_agent()?;
     }
-    found.extend(hooks::all(args)?);
-    found.extend(posts(args)?);
+    found.extend(hook_checks::check_hooks(args)?);
+    found.extend(check_coverage(args)?);
     let wrong = found.iter().filter(|finding| !finding.ok).count() as u64;
     let mut out = crate::terminal::stdout();
-    if args.who.json {
+    if args.common.json {
         writeln!(out, "{}", json!({"ok": wrong == 0, "checks": found}))?;
     } else {
         for finding in &found {
-            let word =
-                if finding.ok { paint_out(Style::Good, "ok   ") } else { paint_out(Style::Bad, "WRONG") };
-            writeln!(out, "{word}  {:<11} {}", finding.check, finding.what)?;
-            if let Some(advice) = finding.advice.as_deref().filter(|advice| !advice.is_empty()) {
-                writeln!(out, "       {:<11} help: {advice}", "")?;
+            let word = if finding.ok {
+                style_stdout(TextStyle::Success, "ok   ")
+            } else {
+                style_stdout(TextStyle::Error, "FAIL ")
+            };
+            writeln!(out, "{word}  {:<11} {}", finding.name, finding.message)?;
+            if let Some(help) = finding.help.as_deref().filter(|help| !help.is_empty()) {
+                writeln!(out, "       {:<11} help: {help}", "")?;
             }
         }
         let next = if wrong == 0 { "flyball status" } else { "flyball doctor" };
-        let next = telling::whole(next, &args.who.store);
+        let next = plan_printer::with_store(next, &args.common.store);
         match wrong {
-            0 => writeln!(out, "All is well. Next: {next}")?,
-            1 => writeln!(out, "1 thing is wrong. Next: do what help says, then {next}")?,
-            many => writeln!(out, "{many} things are wrong. Next: do what help says, then {next}")?,
+            0 => writeln!(out, "All checks passed. Next: {next}")?,
+            1 => writeln!(out, "1 check failed. Next: follow the help above, then run {next}")?,
+            many => writeln!(out, "{many} checks failed. Next: follow the help above, then run {next}")?,
         }
     }
-    Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
+    Ok(if wrong == 0 { Exit::Success } else { Exit::Error })
 }
 
-/// What stood guard once, and does no longer.
-fn posts(args: &Doctor) -> Result<Vec<Finding>, Failure> {
-    // What is wrong with the store was told before.
-    let desk = store::address(&args.who.store).and_then(|address| store::existing(&address));
-    let Ok(desk) = desk else { return Ok(Vec::new()) };
-    let lookout = Lookout::glance(desk, vec![std::env::current_dir()?]);
+/// Hooks, policies and processes that were armed and no longer are.
+fn check_coverage(args: &DoctorArgs) -> Result<Vec<DoctorCheck>, CliError> {
+    // Problems with the store were reported by an earlier check.
+    let store = store::store_address(&args.common.store).and_then(|address| store::open_existing(&address));
+    let Ok(store) = store else { return Ok(Vec::new()) };
+    let probe = StoreCoverageProbe::read_only(store, vec![std::env::current_dir()?]);
     if args.accept {
-        lookout.accept()?;
+        probe.accept()?;
     }
-    let found = lookout.look().into_iter().map(|post| {
-        let name = format!("{}: {}", post.kind, post.name);
-        match post.fallen {
-            None => Finding::ok("post", format!("{name} stands")),
+    let found = probe.probe().into_iter().map(|item| {
+        let name = format!("{}: {}", item.kind, item.name);
+        match item.missing_reason {
+            None => DoctorCheck::ok("coverage", format!("{name} is armed")),
             Some(why) => {
-                let advice = "put it back; if it was you, flyball doctor --accept";
-                Finding::wrong("post", format!("{name} has fallen: {why}"), advice)
+                let help = "restore it; if you changed it yourself: flyball doctor --accept";
+                DoctorCheck::wrong("coverage", format!("{name} is no longer armed: {why}"), help)
             }
         }
     });
     Ok(found.filter(|finding| !finding.ok).collect())
 }
 
-fn policy(args: &Doctor) -> Finding {
-    match load::layers(&args.who.policy, Preset::Agent).and_then(|(layers, preset)| {
+fn check_policy(args: &DoctorArgs) -> DoctorCheck {
+    match policy_loader::layers(&args.common.policy, Preset::Agent).and_then(|(layers, preset)| {
         let file = layers.iter().rev().find_map(|layer| match &layer.origin {
-            flyball::policy::Origin::File { name } => Some(name.clone()),
+            flyball::policy::ValueOrigin::File { name } => Some(name.clone()),
             _ => None,
         });
         let resolved = flyball::policy::resolve(&layers, preset)?;
-        Door::check(&resolved)?;
+        RedactingParser::validate_policy(&resolved)?;
         Ok((file, resolved.ignored))
     }) {
         Ok((file, ignored)) if !ignored.is_empty() => {
             let keys: Vec<&str> = ignored.iter().map(|ignored| ignored.path.as_str()).take(5).collect();
-            let what = format!(
-                "{} ignored, because the file is not trusted and may only tighten: {}",
+            let message = format!(
+                "{} ignored because the file is not trusted and may only tighten: {}",
                 plural(ignored.len() as u64, "value"),
-                crate::words::line(&keys.join(", "), 300)
+                crate::formatting::single_line(&keys.join(", "), 300)
             );
-            let advice = ignored.first().map(flyball::policy::Ignored::help);
+            let help = ignored.first().map(flyball::policy::IgnoredValue::help);
             let file = file.map_or_else(String::new, |file| format!("{file}: "));
-            Finding { advice, ..Finding::ok("policy", format!("{file}{what}")) }
+            DoctorCheck { help, ..DoctorCheck::ok("policy", format!("{file}{message}")) }
         }
-        Ok((Some(file), _)) => Finding::ok("policy", format!("{file} can be used")),
-        Ok((None, _)) => Finding::ok("policy", "no file here or above; the defaults hold"),
-        Err(failure) => Finding::failed("policy", &failure),
+        Ok((Some(file), _)) => DoctorCheck::ok("policy", format!("{file} is valid")),
+        Ok((None, _)) => DoctorCheck::ok("policy", "no policy file here or above; using the defaults"),
+        Err(failure) => DoctorCheck::failed("policy", &failure),
     }
 }
 
-/// Everything that needs a store.
-fn the_store(address: &Address, found: &mut Vec<Finding>) {
-    let desk = match store::existing(address) {
-        Ok(desk) => desk,
+/// Runs all checks that need a store.
+fn check_store(address: &StoreAddress, found: &mut Vec<DoctorCheck>) {
+    let store = match store::open_existing(address) {
+        Ok(store) => store,
         Err(failure) => {
-            found.push(Finding::failed("store", &failure));
-            // Why it cannot be opened may be seen on the disk.
-            found.extend(place::check(address).filter(|finding| !finding.ok && address.exists()));
+            found.push(DoctorCheck::failed("store", &failure));
+            // The files on disk may show why it cannot be opened.
+            found.extend(store_files::check_files(address).filter(|finding| !finding.ok && address.exists()));
             return;
         }
     };
-    let desk = desk.as_ref();
-    found.push(told("store", identity(desk)));
-    found.push(told("engine", engine(desk)));
-    found.extend(place::check(address));
-    found.push(trip::round(address));
-    found.push(told("clock", time(desk)));
-    found.push(told("times", future(desk)));
-    found.push(told("integrity", whole(desk)));
-    found.push(told("outbox", dead(desk)));
+    let store = store.as_ref();
+    found.push(from_result("store", check_identity(store)));
+    found.push(from_result("engine", check_engine(store)));
+    found.extend(store_files::check_files(address));
+    found.push(round_trip::check_round_trip(address));
+    found.push(from_result("clock", check_clock(store)));
+    found.push(from_result("times", check_future_events(store)));
+    found.push(from_result("integrity", check_integrity(store)));
+    found.push(from_result("outbox", check_dead_letters(store)));
 }
 
-fn told(check: &'static str, outcome: Result<Finding, Failure>) -> Finding {
-    outcome.unwrap_or_else(|failure| Finding::failed(check, &failure))
+fn from_result(check: &'static str, outcome: Result<DoctorCheck, CliError>) -> DoctorCheck {
+    outcome.unwrap_or_else(|failure| DoctorCheck::failed(check, &failure))
 }
 
-fn engine(desk: &dyn Desk) -> Result<Finding, Failure> {
-    let engine = desk.engine()?;
+fn check_engine(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
+    let engine = store.engine_version()?;
     let version = engine.strip_prefix("SQLite ").and_then(|rest| rest.split(',').next());
     let numbers = version.map(|version| {
         let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
         let mut part = || parts.next().unwrap_or(0);
         (part(), part(), part())
     });
-    if numbers.is_some_and(|numbers| numbers < OLDEST) {
-        return Ok(Finding::wrong("engine", engine, "SQLite 3.51.3 or newer is needed: build Flyball again"));
+    if numbers.is_some_and(|numbers| numbers < MIN_SQLITE_VERSION) {
+        return Ok(DoctorCheck::wrong("engine", engine, "Flyball needs SQLite 3.51.3 or newer; rebuild it"));
     }
-    Ok(Finding::ok("engine", engine))
+    Ok(DoctorCheck::ok("engine", engine))
 }
 
-/// Which store it is, and whether its loss would be noticed.
-fn identity(desk: &dyn Desk) -> Result<Finding, Failure> {
-    let address = desk.address();
-    let Some(found) = desk.identity()? else { return Ok(Finding::ok("store", address)) };
+/// Identifies the store and checks whether its loss would be detected.
+fn check_identity(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
+    let address = store.address();
+    let Some(found) = store.identity()? else { return Ok(DoctorCheck::ok("store", address)) };
     let id = found.id.get(..8).unwrap_or(&found.id);
-    let mark = match (found.mark, found.problem) {
+    let mark = match (found.high_water_mark, found.problem) {
         (Some(mark), _) => {
-            format!(
-                "; removing it, or going back to less than {}, is noticed",
-                plural(mark.position, "event")
-            )
+            format!("; removal, or a rollback to fewer than {}, is detected", plural(mark.position, "event"))
         }
         (None, Some(problem)) => {
-            format!("; warning: no high-water mark, so its removal is not noticed: {problem}")
+            format!("; warning: no high-water mark, so its removal is not detected: {problem}")
         }
         (None, None) => String::new(),
     };
-    Ok(Finding::ok("store", format!("{address}, id {id}{mark}")))
+    Ok(DoctorCheck::ok("store", format!("{address}, id {id}{mark}")))
 }
 
-/// Whether the store and this machine agree what time it is.
-fn time(desk: &dyn Desk) -> Result<Finding, Failure> {
-    let (there, here) = (desk.now()?, clock::now().unwrap_or_default());
+/// Compares the store's clock with this machine's.
+fn check_clock(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
+    let (there, here) = (store.now()?, clock::now().unwrap_or_default());
     let apart = there.abs_diff(here);
-    if apart < APART_MS {
-        return Ok(Finding::ok("clock", format!("the store's clock and this one are {apart} ms apart")));
+    if apart < MAX_CLOCK_SKEW_MS {
+        return Ok(DoctorCheck::ok(
+            "clock",
+            format!("the store's clock and this machine's differ by {apart} ms"),
+        ));
     }
-    let what = format!("the store's clock and this one are {} apart", span(apart));
-    Ok(Finding::wrong("clock", what, "set both clocks by a time server"))
+    let message = format!("the store's clock and this machine's differ by {}", format_duration(apart));
+    Ok(DoctorCheck::wrong("clock", message, "synchronize both clocks with a time server"))
 }
 
-/// Whether events claim to be of a time that has not come yet.
-fn future(desk: &dyn Desk) -> Result<Finding, Failure> {
-    let limit = desk.now()?.saturating_add(APART_MS);
-    let heads = desk.heads(Which::All, LOOKED_AT)?;
+/// Looks for events with a time in the future.
+fn check_future_events(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
+    let limit = store.now()?.saturating_add(MAX_CLOCK_SKEW_MS);
+    let rows = store.list_sessions(SessionFilter::All, MAX_SESSIONS_CHECKED)?;
     let ahead: Vec<_> =
-        heads.iter().filter(|head| head.updated > limit && head.glance.status != Status::Ended).collect();
+        rows.iter().filter(|row| row.updated > limit && row.summary.status != SessionPhase::Ended).collect();
     let Some(first) = ahead.first() else {
-        return Ok(Finding::ok("times", "no event is of a time that has not come yet"));
+        return Ok(DoctorCheck::ok("times", "no event has a time in the future"));
     };
-    let what = format!(
-        "{} of a time that has not come yet, such as '{}', {} ahead",
+    let message = format!(
+        "{} in the future, for example '{}', {} ahead",
         if ahead.len() == 1 {
             "1 session has events".to_owned()
         } else {
             format!("{} sessions have events", ahead.len())
         },
-        crate::words::line(&first.session, 60),
-        span(first.updated.saturating_sub(limit)),
+        crate::formatting::single_line(&first.session, 60),
+        format_duration(first.updated.saturating_sub(limit)),
     );
-    Ok(Finding::wrong("times", what, "correct the clock of whoever sends `at`, or leave `at` out"))
+    Ok(DoctorCheck::wrong("times", message, "correct the sender's clock, or omit `at`"))
 }
 
-/// Reads everything that is stored.
-fn whole(desk: &dyn Desk) -> Result<Finding, Failure> {
+/// Verifies everything stored.
+fn check_integrity(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
     let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
     let mut read = 0;
-    let damaged = desk.verify(&mut |events| {
+    let damaged = store.verify(&mut |events| {
         read = events;
         if let Some(bar) = &bar {
             bar.set_message(format!("{events} events read"));
@@ -267,25 +282,28 @@ fn whole(desk: &dyn Desk) -> Result<Finding, Failure> {
         bar.finish_and_clear();
     }
     let Some(first) = damaged.first() else {
-        return Ok(Finding::ok("integrity", "every row matches its checksum, and every chain is whole"));
+        return Ok(DoctorCheck::ok("integrity", "every row matches its checksum and every chain is intact"));
     };
-    let what =
-        format!("{}, such as: {}", plural(damaged.len() as u64, "damage"), crate::words::line(first, 200));
-    Ok(Finding::wrong(
+    let message = format!(
+        "{}, for example: {}",
+        plural(damaged.len() as u64, "integrity error"),
+        crate::formatting::single_line(first, 200)
+    );
+    Ok(DoctorCheck::wrong(
         "integrity",
-        what,
-        "bring the store back from a copy; what is damaged is never decided upon",
+        message,
+        "restore a backup: flyball restore FILE; Flyball makes no decisions from damaged data",
     ))
 }
 
-fn dead(desk: &dyn Desk) -> Result<Finding, Failure> {
-    let dead = desk.errands(ErrandState::Dead, 1_000)?.len() as u64;
+fn check_dead_letters(store: &dyn AdminStore) -> Result<DoctorCheck, CliError> {
+    let dead = store.outbox_messages(OutboxState::Dead, 1_000)?.len() as u64;
     if dead == 0 {
-        return Ok(Finding::ok("outbox", "nothing was given up"));
+        return Ok(DoctorCheck::ok("outbox", "no failed deliveries"));
     }
-    let what = format!(
-        "{} given up",
-        if dead == 1 { "1 errand was".to_owned() } else { format!("{dead} errands were") }
+    let message = format!(
+        "{} failed permanently",
+        if dead == 1 { "1 delivery has".to_owned() } else { format!("{dead} deliveries have") }
     );
-    Ok(Finding::wrong("outbox", what, "see why: flyball outbox --dead"))
+    Ok(DoctorCheck::wrong("outbox", message, "list them with the reason: flyball outbox --dead"))
 }

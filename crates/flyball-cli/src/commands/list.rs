@@ -1,130 +1,138 @@
-//! `flyball list`: sessions of the store, the one that changed last first.
+//! `flyball list`: the sessions of the store, most recently changed first.
 
-use crate::args::List;
-use crate::fail::{Exit, Failure};
-use crate::paint::{Style, paint_out};
+use crate::args::ListArgs;
+use crate::color::{TextStyle, style_stdout};
+use crate::error::{CliError, Exit};
+use crate::formatting::{format_table, local_time, plural, relative_time, single_line, typed};
+use crate::plan_printer::print_next;
 use crate::store;
-use crate::telling::print_next;
-use crate::words::{ago, line, moment, plural, table, typed};
-use flyball_journal::{Desk, Head, Which};
-use flyball_run::engine::holder_is_gone;
-pub(crate) use flyball_view::heads::{DOCTORS, as_json, heads};
+use flyball_runner::engine::holder_is_gone;
+use flyball_store::{AdminStore, SessionFilter, SessionRow};
+pub(crate) use flyball_view::session_list::{DOCTOR_PREFIX, session_json};
 use flyball_view::{ActivityReader, SessionActivity, SessionStatus};
 use serde_json::Value;
 use std::io::Write;
 
-/// How many sessions are searched for open questions.
-const SEARCHED: usize = 10_000;
+/// Maximum number of sessions searched for open questions.
+const MAX_SESSIONS_SEARCHED: usize = 10_000;
 
-/// A session in a list.
-pub(crate) struct Listed {
-    pub(crate) head: Head,
+/// A session and its activity.
+pub(crate) struct SessionEntry {
+    pub(crate) row: SessionRow,
     pub(crate) activity: SessionActivity,
 }
 
-impl Listed {
+impl SessionEntry {
     pub(crate) fn as_json(&self) -> Value {
-        as_json(&self.head, &self.activity)
+        session_json(&self.row, &self.activity)
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &List) -> Result<Exit, Failure> {
-    let desk = store::open(&args.store)?;
+pub(crate) fn run(args: &ListArgs) -> Result<Exit, CliError> {
+    let store = store::open(&args.store)?;
     let asked = [
-        (args.blocked, Which::Blocked),
-        (args.waiting, Which::Waiting),
-        (args.struggling, Which::Struggling),
+        (args.blocked, SessionFilter::Blocked),
+        (args.waiting, SessionFilter::Waiting),
+        (args.struggling, SessionFilter::Warned),
     ];
-    let mut wanted: Vec<Which> = asked.iter().filter(|(asked, _)| *asked).map(|(_, which)| *which).collect();
+    let mut wanted: Vec<SessionFilter> =
+        asked.iter().filter(|(asked, _)| *asked).map(|(_, which)| *which).collect();
     if wanted.is_empty() {
-        wanted.push(Which::All);
+        wanted.push(SessionFilter::All);
     }
-    let sessions = sessions(desk.as_ref(), &wanted, args.limit)?;
+    let sessions = list_sessions(store.as_ref(), &wanted, args.limit)?;
     let mut out = crate::terminal::stdout();
     if args.json {
-        let all: Vec<Value> = sessions.iter().map(Listed::as_json).collect();
+        let all: Vec<Value> = sessions.iter().map(SessionEntry::as_json).collect();
         writeln!(out, "{}", Value::Array(all))?;
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
     if sessions.is_empty() {
-        writeln!(out, "No such session in {}.", desk.address())?;
+        writeln!(out, "No matching sessions in {}.", store.address())?;
         print_next(&mut out, &["flyball status".to_owned()], &args.store)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
-    print(&mut out, &sessions, desk.now()?)?;
+    print_table(&mut out, &sessions, store.now()?)?;
     if sessions.len() == args.limit {
-        writeln!(out, "Only the {} that changed last are shown; more with --limit.", sessions.len())?;
+        writeln!(
+            out,
+            "Showing the {} most recently changed sessions; use --limit for more.",
+            sessions.len()
+        )?;
     }
-    let needs_person = |listed: &&Listed| listed.activity.needs_person();
+    let needs_person = |listed: &&SessionEntry| listed.activity.needs_person();
     let first = sessions.iter().find(needs_person).or(sessions.first());
-    let first = first.map_or_else(|| "SESSION".to_owned(), |listed| typed(&listed.head.session));
+    let first = first.map_or_else(|| "SESSION".to_owned(), |listed| typed(&listed.row.session));
     print_next(&mut out, &[format!("flyball status {first}")], &args.store)?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
-/// Sessions with their status, the one that changed last first. Those that wait for an answer count as waiting.
-pub(crate) fn sessions(desk: &dyn Desk, wanted: &[Which], limit: usize) -> Result<Vec<Listed>, Failure> {
-    let reader = ActivityReader::new(desk, holder_is_gone(desk))?;
-    let mut found = heads(desk, wanted, limit)?;
-    if wanted.contains(&Which::Waiting) {
-        found.extend(reader.awaiting_answer(SEARCHED)?);
+/// Sessions with their status, most recently changed first. Sessions awaiting an answer count as waiting.
+pub(crate) fn list_sessions(
+    store: &dyn AdminStore,
+    wanted: &[SessionFilter],
+    limit: usize,
+) -> Result<Vec<SessionEntry>, CliError> {
+    let reader = ActivityReader::new(store, holder_is_gone(store))?;
+    let mut found = flyball_view::session_list::list_sessions(store, wanted, limit)?;
+    if wanted.contains(&SessionFilter::Waiting) {
+        found.extend(reader.awaiting_answer(MAX_SESSIONS_SEARCHED)?);
         found.sort_by(|a, b| b.updated.cmp(&a.updated).then_with(|| a.session.cmp(&b.session)));
         found.dedup_by(|a, b| a.session == b.session);
         found.truncate(limit);
     }
-    let listed = |head: Head| Ok(Listed { activity: reader.activity(&head)?, head });
+    let listed = |row: SessionRow| Ok(SessionEntry { activity: reader.activity(&row)?, row });
     found.into_iter().map(listed).collect()
 }
 
-/// The sessions as a table.
-pub(crate) fn print(out: &mut impl Write, sessions: &[Listed], now: u64) -> std::io::Result<()> {
-    let heading =
-        ["SESSION", "STATE", "EVENTS", "WARNED/BLOCKED/HALTED", "LAST CHANGE", "WHY IT STANDS STILL"];
+/// Prints the sessions as a table.
+pub(crate) fn print_table(out: &mut impl Write, sessions: &[SessionEntry], now: u64) -> std::io::Result<()> {
+    let heading = ["SESSION", "STATE", "EVENTS", "WARNED/BLOCKED/HALTED", "LAST CHANGE", "WHY IT STOPPED"];
     let rows: Vec<Vec<String>> = sessions
         .iter()
-        .map(|Listed { head, activity }| {
-            let glance = &head.glance;
-            let why = match (&glance.stopped_by, &activity.question, activity.status) {
-                (Some(why), ..) => line(why, 70),
-                (None, Some(question), _) => line(question, 70),
+        .map(|SessionEntry { row, activity }| {
+            let summary = &row.summary;
+            let why = match (&summary.stopped_by, &activity.question, activity.status) {
+                (Some(why), ..) => single_line(why, 70),
+                (None, Some(question), _) => single_line(question, 70),
                 (None, None, SessionStatus::AwaitingConfirmation) => "a plan is awaiting approval".to_owned(),
                 (None, None, SessionStatus::Lost) => "its process is gone; resume it".to_owned(),
                 _ => String::new(),
             };
             vec![
-                line(&head.session, 48),
+                single_line(&row.session, 48),
                 activity.label(),
-                head.seq.to_string(),
-                format!("{}/{}/{}", glance.warnings, glance.blocks, glance.halts),
-                last_change(head.updated, now),
+                row.seq.to_string(),
+                format!("{}/{}/{}", summary.warnings, summary.blocks, summary.halts),
+                last_change(row.updated, now),
                 why,
             ]
         })
         .collect();
-    for (at, text) in table(&heading, &rows).into_iter().enumerate() {
-        let text = if at == 0 { paint_out(Style::Dim, &text) } else { text };
+    for (at, text) in format_table(&heading, &rows).into_iter().enumerate() {
+        let text = if at == 0 { style_stdout(TextStyle::Dim, &text) } else { text };
         writeln!(out, "{text}")?;
     }
     Ok(())
 }
 
 fn last_change(at: u64, now: u64) -> String {
-    // Events of long ago are better told by their day.
+    // For old events the day is more useful than a relative time.
     if now.saturating_sub(at) > 48 * 60 * 60 * 1000 {
-        return moment(at).get(..10).unwrap_or_default().to_owned();
+        return local_time(at).get(..10).unwrap_or_default().to_owned();
     }
-    ago(at, now)
+    relative_time(at, now)
 }
 
-/// How many sessions have which status.
-pub(crate) fn counts(statuses: &[SessionStatus]) -> Vec<(SessionStatus, usize)> {
+/// Number of sessions by status.
+pub(crate) fn count_by_status(statuses: &[SessionStatus]) -> Vec<(SessionStatus, usize)> {
     let count = |status: SessionStatus| statuses.iter().filter(|other| **other == status).count();
     SessionStatus::ALL.into_iter().map(|status| (status, count(status))).collect()
 }
 
 /// The counts as a sentence.
-pub(crate) fn told(counts: &[(SessionStatus, usize)]) -> String {
+pub(crate) fn counts_text(counts: &[(SessionStatus, usize)]) -> String {
     let all: usize = counts.iter().map(|(_, count)| count).sum();
     let parts: Vec<String> = counts
         .iter()

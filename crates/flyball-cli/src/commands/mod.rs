@@ -1,19 +1,23 @@
-//! One file a command.
+//! The commands, one file each.
 
 pub(crate) mod activity;
-pub(crate) mod answer;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod graph;
 pub(crate) mod hook;
+pub(crate) mod init;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod metrics;
 pub(crate) mod observe;
+pub(crate) mod operator_commands;
+mod operator_event;
 pub(crate) mod outbox;
 pub(crate) mod output;
 pub(crate) mod policy;
@@ -29,4 +33,3 @@ pub(crate) mod tell;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trust;
-mod word;

@@ -1,100 +1,105 @@
-//! `flyball outbox`: what is to be told to others and was not yet, and a second chance for what was given up.
+//! `flyball outbox`: lists undelivered messages and retries failed ones.
 
-use crate::args::Outbox;
-use crate::fail::{Exit, Failure};
-use crate::load;
+use crate::args::OutboxArgs;
+use crate::error::{CliError, Exit};
+use crate::formatting::{format_table, plural, relative_time, single_line, typed};
+use crate::plan_printer::print_next;
+use crate::policy_loader;
 use crate::store;
-use crate::telling::print_next;
-use crate::words::{ago, line, plural, table, typed};
 use flyball::Preset;
-use flyball_journal::{Courier, Desk, Errand, ErrandState, Probe};
+use flyball_store::{AdminStore, FailpointHook, OutboxDispatcher, OutboxMessage, OutboxState};
 use serde_json::json;
 use std::io::Write;
 use std::sync::Arc;
 
-/// How many errands are shown.
-const SHOWN: usize = 200;
+/// Maximum number of messages shown.
+const MAX_ROWS: usize = 200;
 
 /// Runs the command.
-pub(crate) fn run(args: &Outbox) -> Result<Exit, Failure> {
-    let desk = store::open(&args.store)?;
+pub(crate) fn run(args: &OutboxArgs) -> Result<Exit, CliError> {
+    let store = store::open(&args.store)?;
     if let Some(key) = &args.retry {
-        return retry(desk.as_ref(), key, args);
+        return retry_message(store.as_ref(), key, args);
     }
     if args.deliver {
-        return deliver(desk, args);
+        return deliver_due(store, args);
     }
     let both = args.dead == args.waiting;
-    let mut errands: Vec<Errand> = Vec::new();
-    for (wanted, state) in [(args.dead, ErrandState::Dead), (args.waiting, ErrandState::Waiting)] {
+    let mut messages: Vec<OutboxMessage> = Vec::new();
+    for (wanted, state) in [(args.dead, OutboxState::Dead), (args.waiting, OutboxState::Waiting)] {
         if wanted || both {
-            errands.extend(desk.errands(state, SHOWN)?);
+            messages.extend(store.outbox_messages(state, MAX_ROWS)?);
         }
     }
     let mut out = crate::terminal::stdout();
     if args.json {
-        writeln!(out, "{}", json!(errands))?;
-        return Ok(Exit::Done);
+        writeln!(out, "{}", json!(messages))?;
+        return Ok(Exit::Success);
     }
-    if errands.is_empty() {
-        writeln!(out, "Nothing waits in the outbox of {}, and nothing was given up.", desk.address())?;
+    if messages.is_empty() {
+        writeln!(out, "No pending or failed messages in the outbox of {}.", store.address())?;
         print_next(&mut out, &["flyball status".to_owned()], &args.store)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
-    let now = desk.now()?;
-    let rows: Vec<Vec<String>> = errands.iter().map(|errand| row(errand, now)).collect();
-    for text in table(&["KEY", "EFFECT", "SESSION", "STATE", "TRIES", "DUE", "WHAT WENT WRONG"], &rows) {
+    let now = store.now()?;
+    let rows: Vec<Vec<String>> = messages.iter().map(|message| table_row(message, now)).collect();
+    for text in format_table(&["KEY", "EFFECT", "SESSION", "STATE", "ATTEMPTS", "DUE", "ERROR"], &rows) {
         writeln!(out, "{text}")?;
     }
-    let dead = errands.iter().find(|errand| errand.state == ErrandState::Dead);
+    let dead = messages.iter().find(|message| message.state == OutboxState::Dead);
     let next = dead.map_or_else(
         || "flyball status".to_owned(),
-        |errand| format!("flyball outbox --retry {}", typed(&errand.key)),
+        |message| format!("flyball outbox --retry {}", typed(&message.key)),
     );
-    writeln!(out, "{}", plural(errands.len() as u64, "errand"))?;
+    writeln!(out, "{}", plural(messages.len() as u64, "message"))?;
     print_next(&mut out, &[next], &args.store)?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
-/// Performs what is due, once each.
-fn deliver(desk: Arc<dyn Desk>, args: &Outbox) -> Result<Exit, Failure> {
-    let policy = load::source(&args.policy, Preset::Agent)?;
-    let courier = Courier::new(desk, &policy.base().journal, Probe::default());
-    let told = courier.deliver(SHOWN)?;
+/// Attempts each due message once.
+fn deliver_due(store: Arc<dyn AdminStore>, args: &OutboxArgs) -> Result<Exit, CliError> {
+    let policy = policy_loader::source(&args.policy, Preset::Agent)?;
+    let dispatcher = OutboxDispatcher::new(store, &policy.base().journal, FailpointHook::default());
+    let counts = dispatcher.deliver_due(MAX_ROWS)?;
     let mut out = crate::terminal::stdout();
     if args.json {
-        writeln!(out, "{}", json!(told))?;
+        writeln!(out, "{}", json!(counts))?;
     } else {
-        writeln!(out, "{} done, {} to be tried again, {} given up", told.done, told.again, told.dead)?;
+        writeln!(
+            out,
+            "{} delivered, {} to be retried, {} failed permanently",
+            counts.done, counts.retried, counts.dead
+        )?;
         print_next(&mut out, &["flyball outbox".to_owned()], &args.store)?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
-fn row(errand: &Errand, now: u64) -> Vec<String> {
-    let due = if errand.state == ErrandState::Waiting { ago(errand.due, now) } else { String::new() };
+fn table_row(message: &OutboxMessage, now: u64) -> Vec<String> {
+    let due =
+        if message.state == OutboxState::Waiting { relative_time(message.due, now) } else { String::new() };
     vec![
-        line(&errand.key, 80),
-        line(&errand.effect, 24),
-        line(&errand.session, 40),
-        errand.state.as_str().to_owned(),
-        errand.attempts.to_string(),
+        single_line(&message.key, 80),
+        single_line(&message.effect, 24),
+        single_line(&message.session, 40),
+        message.state.as_str().to_owned(),
+        message.attempts.to_string(),
         due,
-        line(errand.error.as_deref().unwrap_or_default(), 70),
+        single_line(message.error.as_deref().unwrap_or_default(), 70),
     ]
 }
 
-fn retry(desk: &dyn Desk, key: &str, args: &Outbox) -> Result<Exit, Failure> {
-    if !desk.retry(key)? {
-        let what = format!("no errand '{}' was given up", line(key, 80));
-        return Err(Failure::new("errand_unknown", "", what, "see which were: flyball outbox --dead"));
+fn retry_message(store: &dyn AdminStore, key: &str, args: &OutboxArgs) -> Result<Exit, CliError> {
+    if !store.retry_outbox(key)? {
+        let what = format!("no failed message '{}'", single_line(key, 80));
+        return Err(CliError::new("message_unknown", "", what, "list them with: flyball outbox --dead"));
     }
     let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", json!({"key": key, "state": "waiting"}))?;
     } else {
-        writeln!(out, "{} will be tried again.", line(key, 80))?;
+        writeln!(out, "{} will be retried.", single_line(key, 80))?;
         print_next(&mut out, &["flyball outbox --waiting".to_owned()], &args.store)?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }

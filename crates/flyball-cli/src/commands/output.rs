@@ -1,52 +1,54 @@
-//! `flyball output`: a large output in slices, by its reference.
+//! `flyball output`: prints slices of a large output by its reference.
 
-use crate::args::Output;
-use crate::fail::{Exit, Failure};
+use crate::args::OutputArgs;
+use crate::error::{CliError, Exit};
+use crate::formatting::single_line;
 use crate::store;
-use crate::words::line;
-use flyball_journal::{OutputRef, Outputs};
+use flyball_store::{LargeOutputs, OutputRef};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// How many lines a search prints.
-const MATCHES: usize = 200;
+/// Maximum number of lines a search prints.
+const MAX_MATCHES: usize = 200;
 
 /// Runs the command.
-pub(crate) fn run(args: &Output) -> Result<Exit, Failure> {
-    let shown = line(&args.reference, 100);
+pub(crate) fn run(args: &OutputArgs) -> Result<Exit, CliError> {
+    let shown = single_line(&args.reference, 100);
     let reference = OutputRef::parse(&args.reference).ok_or_else(|| {
-        let what = format!("'{shown}' is not the reference of an output");
-        Failure::new("output_unknown", "", what, "copy `ref` from the decision or the result that names it")
+        let what = format!("'{shown}' is not an output reference");
+        CliError::new("output_unknown", "", what, "copy `ref` from the decision or result")
     })?;
-    let address = store::address(&args.store)?;
-    let desk = if address.exists() { Some(address.open_existing()?) } else { None };
-    // An output of a pipe without a store is in files of that process.
-    let places = desk.as_ref().map(Outputs::of_store).into_iter().chain([Outputs::of_processes()]);
+    let address = store::store_address(&args.store)?;
+    let store = if address.exists() { Some(address.open_existing()?) } else { None };
+    // Outputs of a pipe without a store are files of that process.
+    let places =
+        store.as_ref().map(LargeOutputs::for_store).into_iter().chain([LargeOutputs::for_processes()]);
     let mut looked = Vec::new();
     for outputs in places {
-        if print(args, &reference, &outputs)? {
-            return Ok(Exit::Done);
+        if print_output(args, &reference, &outputs)? {
+            return Ok(Exit::Success);
         }
-        looked.push(line(&outputs.describe(), 300));
+        looked.push(single_line(&outputs.describe(), 300));
     }
-    let what = format!("there is no output '{shown}' in {}", looked.join(" or "));
-    let help = "outputs are removed when their session ends; name its store with --store, or ask the server that gave the reference: GET /v1/outputs/REF";
-    Err(Failure::new("output_unknown", "", what, help))
+    let what = format!("no output '{shown}' in {}", looked.join(" or "));
+    let help = "outputs are removed when their session ends; name the store with --store, or request \
+                GET /v1/outputs/REF from the server that issued the reference";
+    Err(CliError::new("output_unknown", "", what, help))
 }
 
-/// Prints what was asked for; `false` if the output is not there.
-fn print(args: &Output, reference: &OutputRef, outputs: &Outputs) -> Result<bool, Failure> {
+/// Prints the requested part; `false` if the output does not exist.
+fn print_output(args: &OutputArgs, reference: &OutputRef, outputs: &LargeOutputs) -> Result<bool, CliError> {
     let mut out = crate::terminal::stdout();
     if args.path {
-        let Some(path) = outputs.path(reference) else {
-            return no_file(outputs, reference);
+        let Some(path) = outputs.file_path(reference) else {
+            return no_file_error(outputs, reference);
         };
         let path = path.display().to_string();
         writeln!(out, "{}", if args.json { json!({"path": path}).to_string() } else { path })?;
         return Ok(true);
     }
     if let Some(needle) = &args.search {
-        let Some(found) = outputs.search(reference, needle, MATCHES)? else { return Ok(false) };
+        let Some(found) = outputs.search(reference, needle, MAX_MATCHES)? else { return Ok(false) };
         if args.json {
             writeln!(out, "{}", json!({"ref": reference.to_string(), "matches": found}))?;
         } else {
@@ -69,10 +71,10 @@ fn print(args: &Output, reference: &OutputRef, outputs: &Outputs) -> Result<bool
         writeln!(out)?;
     }
     if let Some(next) = slice.next {
-        // If stderr is gone there is nobody left to tell.
+        // A closed stderr leaves nowhere to report to.
         let _ = writeln!(
             std::io::stderr(),
-            "characters {}-{next} of {}; the rest: --offset {next}",
+            "characters {}-{next} of {}; for the rest use --offset {next}",
             slice.offset,
             slice.chars
         );
@@ -80,10 +82,10 @@ fn print(args: &Output, reference: &OutputRef, outputs: &Outputs) -> Result<bool
     Ok(true)
 }
 
-fn no_file(outputs: &Outputs, reference: &OutputRef) -> Result<bool, Failure> {
+fn no_file_error(outputs: &LargeOutputs, reference: &OutputRef) -> Result<bool, CliError> {
     if outputs.session_of(reference)?.is_none() {
         return Ok(false);
     }
-    let what = format!("the output is in {}, and in no file", line(&outputs.describe(), 300));
-    Err(Failure::new("output_no_file", "", what, "read it without --path"))
+    let what = format!("the output is in {}, not in a file", single_line(&outputs.describe(), 300));
+    Err(CliError::new("output_no_file", "", what, "read it without --path"))
 }

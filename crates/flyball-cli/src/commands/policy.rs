@@ -1,38 +1,40 @@
-//! `flyball policy`: what a person decides about the policy of a session.
+//! `flyball policy`: a person's decisions about a session's policy.
 //!
-//! A session is pinned to the policy that it started under. A newer policy tightens it at once; what it would loosen
-//! waits until a person accepts it here.
+//! A session is pinned to the policy it started under. Tightened values of a newer policy apply at once; loosened ones
+//! apply only after a person accepts them here.
 
-use super::word::Word;
-use crate::args::{AcceptPolicy, PolicyAct, PolicyCommand};
-use crate::fail::{Exit, Failure};
-use crate::load;
-use crate::person;
+use super::operator_event::OperatorEvent;
+use crate::args::{AcceptPolicyArgs, PolicyAction, PolicyCommandArgs};
+use crate::caller_check;
+use crate::error::{CliError, Exit};
+use crate::formatting::typed;
+use crate::policy_loader;
 use crate::store;
-use crate::words::typed;
 use flyball::Preset;
-use flyball_journal::{PolicyChanges, Recorder, RecorderOptions};
+use flyball_store::{PolicyChangeMode, Recorder, RecorderOptions};
 use serde_json::json;
 
 /// Runs the command.
-pub(crate) fn run(args: &PolicyCommand) -> Result<Exit, Failure> {
-    match &args.act {
-        PolicyAct::Accept(args) => accept(args),
+pub(crate) fn run(args: &PolicyCommandArgs) -> Result<Exit, CliError> {
+    match &args.action {
+        PolicyAction::Accept(args) => accept_policy(args),
     }
 }
 
-fn accept(args: &AcceptPolicy) -> Result<Exit, Failure> {
-    person::speaks(&args.session)?;
-    let desk = store::open(&args.who.store)?;
-    if flyball_view::whereabouts::file_of(desk.as_ref(), &args.session)?.is_some() {
-        let what = "this session is a run, and takes the policy that it is resumed with";
-        let advice = format!("flyball resume {}", typed(&args.session));
-        return Err(Failure::new("policy_of_a_run", "", what, advice));
+fn accept_policy(args: &AcceptPolicyArgs) -> Result<Exit, CliError> {
+    caller_check::require_person(&args.session)?;
+    let store = store::open(&args.common.store)?;
+    if flyball_view::run_status::workflow_file_of(store.as_ref(), &args.session)?.is_some() {
+        let what = "this session is a run and uses the policy it is resumed with";
+        let help = format!("flyball resume {}", typed(&args.session));
+        return Err(CliError::new("accept_not_for_runs", "", what, help));
     }
-    let source = load::source(&args.who.policy, Preset::Agent)?;
-    let options = RecorderOptions { policy_changes: PolicyChanges::Accept, ..RecorderOptions::default() };
-    let recorder = Recorder::new(desk, source, options);
-    let mut word = Word::over(recorder, &args.who, &args.session, args.by.as_deref())?;
-    let decision = word.submit(json!({"type": "policy.changed", "why": args.why}))?;
-    word.tell(&decision, &["Accepted: the session is under the present policy from now on.".to_owned()])
+    let source = policy_loader::source(&args.common.policy, Preset::Agent)?;
+    let options = RecorderOptions { policy_changes: PolicyChangeMode::Accept, ..RecorderOptions::default() };
+    let recorder = Recorder::new(store, source, options);
+    let mut operator_event =
+        OperatorEvent::with_recorder(recorder, &args.common, &args.session, args.by.as_deref())?;
+    let decision = operator_event.submit(json!({"type": "policy.changed", "why": args.why}))?;
+    operator_event
+        .print_decision(&decision, &["Accepted: the session now uses the current policy.".to_owned()])
 }

@@ -1,25 +1,30 @@
-//! `flyball replay`: what the policy would have decided on recorded events, or on another tool's transcript.
+//! `flyball replay`: shows the decisions a policy would have made on recorded events or another tool's transcript.
 
-use crate::args::Replay;
-use crate::fail::{Exit, Failure};
-use crate::load;
-use crate::paint::{Style, paint_out};
-use crate::recording::Recording;
-use crate::story::{self, Tally};
-use crate::words::plural;
+use crate::args::ReplayArgs;
+use crate::color::{TextStyle, style_stdout};
+use crate::error::{CliError, Exit};
+use crate::event_file::EventFileReader;
+use crate::formatting::plural;
+use crate::policy_loader;
+use crate::session_tally::{self, SessionTally};
 use flyball::{Decision, PolicySource, Preset, Session, Sessions, Verdict};
-use flyball_adapt::source::Summary;
+use flyball_integrations::transcript::TranscriptSummary;
 use std::io::{BufWriter, Write};
 
-fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -> std::io::Result<()> {
+fn print_summary(
+    tally: &SessionTally,
+    sessions: &Sessions,
+    file: &str,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     let notable: Vec<_> = tally.sessions.iter().filter(|(_, story)| !story.notes.is_empty()).collect();
     for (name, story) in &notable {
         let events = plural(story.events, "event");
-        writeln!(out, "{}  {events}, {}", paint_out(Style::Strong, name), story.state.as_str())?;
+        writeln!(out, "{}  {events}, {}", style_stdout(TextStyle::Heading, name), story.state.as_str())?;
         for note in &story.notes {
-            story::print(note, out)?;
+            session_tally::print_note(note, out)?;
         }
-        if let Some(line) = sessions.get(name).and_then(progress) {
+        if let Some(line) = sessions.get(name).and_then(loop_progress) {
             writeln!(out, "  {line}")?;
         }
     }
@@ -28,10 +33,10 @@ fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -
         "{file}: {}, {}: {} halted, {} blocked, {} warned, {} untouched",
         plural(tally.events, "event"),
         plural(tally.sessions.len() as u64, "session"),
-        tally.count(Verdict::Halt),
-        tally.count(Verdict::Block),
-        tally.count(Verdict::Warn),
-        tally.count(Verdict::Allow),
+        tally.count_by_verdict(Verdict::Halt),
+        tally.count_by_verdict(Verdict::Block),
+        tally.count_by_verdict(Verdict::Warn),
+        tally.count_by_verdict(Verdict::Allow),
     )?;
     if !notable.is_empty() && file != "<stdin>" {
         writeln!(out, "Next: flyball explain {file}")?;
@@ -39,8 +44,8 @@ fn print(tally: &Tally, sessions: &Sessions, file: &str, out: &mut impl Write) -
     Ok(())
 }
 
-/// How far the loops of a session's workflow have come: badges and trends.
-fn progress(session: &Session) -> Option<String> {
+/// Progress of a session's loops: badges and trends.
+fn loop_progress(session: &Session) -> Option<String> {
     let report = session.state().report(session.policy());
     let mut parts: Vec<String> =
         report.loops.iter().map(|found| format!("{} at {}", found.badge, found.header)).collect();
@@ -51,40 +56,41 @@ fn progress(session: &Session) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Folds a file's events, handing each decision on. Stops at the first bad line of Flyball's own events; another
-/// tool's bad lines are passed over and counted.
-pub(crate) fn fold(
-    recording: &mut Recording,
+/// Evaluates a file's events and calls a function with each decision. Stops at the first invalid line of Flyball's own
+/// events; invalid lines of other formats are skipped and counted.
+pub(crate) fn replay_events(
+    recording: &mut EventFileReader,
     sessions: &mut Sessions,
-    mut each: impl FnMut(&Decision) -> Result<(), Failure>,
-) -> Result<Summary, Failure> {
+    mut each: impl FnMut(&Decision) -> Result<(), CliError>,
+) -> Result<TranscriptSummary, CliError> {
     let mut any = false;
-    let summary = recording.each(|item, file| {
+    let summary = recording.for_each_event(|item, file| {
         any = true;
-        let wrong = |error| Failure::at(format!("{file}:{}", item.line), &error);
+        let wrong = |error| CliError::from_core(format!("{file}:{}", item.line), &error);
         let decision = sessions.step(&item.event).map_err(wrong)?;
         each(&decision)
     })?;
     if any {
         return Ok(summary);
     }
-    Err(Failure::new(
-        flyball::Code::EmptyInput.as_str(),
+    Err(CliError::new(
+        flyball::ErrorCode::EmptyInput.as_str(),
         recording.name(),
-        "there is no event in it",
-        "write one JSON object a line, for example {\"type\":\"session.started\"}",
+        "the file contains no events",
+        "write one JSON object per line, for example {\"type\":\"session.started\"}",
     ))
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
-    let source = load::source(&args.policy, Preset::Agent)?;
-    let mut worst = Exit::Done;
+pub(crate) fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let source = policy_loader::source(&args.policy, Preset::Agent)?;
+    let mut worst = Exit::Success;
     for path in &args.files {
-        match file(path, &source, args) {
+        match replay_file(path, &source, args) {
             Ok(exit) => worst = worst.max(exit),
+            Err(failure) if failure.is_stdout_closed() => return Err(failure),
             Err(failure) => {
-                // What was decided before the bad line stands, and the other files are read all the same.
+                // Decisions before the invalid line count, and the other files are still read.
                 failure.print();
                 worst = Exit::Error;
                 if args.files.len() == 1 {
@@ -96,20 +102,20 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<Exit, Failure> {
-    let mut recording = Recording::open(path, args.format)?.behind(source.base())?;
+fn replay_file(path: &std::path::Path, source: &PolicySource, args: &ReplayArgs) -> Result<Exit, CliError> {
+    let mut recording = EventFileReader::open(path, args.format)?.with_redaction(source.base())?;
     let mut sessions = Sessions::new(source.clone());
-    let mut tally = Tally::default();
+    let mut tally = SessionTally::default();
     let mut out = BufWriter::with_capacity(1 << 16, crate::terminal::stdout());
-    let folded = fold(&mut recording, &mut sessions, |decision| {
+    let folded = replay_events(&mut recording, &mut sessions, |decision| {
         if args.json {
             writeln!(out, "{}", decision.to_json())?;
         }
-        tally.take(decision);
+        tally.push(decision);
         Ok(())
     });
     if !args.json && (folded.is_ok() || tally.events > 0) {
-        print(&tally, &sessions, recording.name(), &mut out)?;
+        print_summary(&tally, &sessions, recording.name(), &mut out)?;
         if let Ok(summary) = &folded {
             print_gaps(summary, &mut out)?;
         }
@@ -120,14 +126,14 @@ fn file(path: &std::path::Path, source: &PolicySource, args: &Replay) -> Result<
     folded.map(|_| tally.exit())
 }
 
-/// Says what of a file could not be read.
-fn print_gaps(summary: &Summary, out: &mut impl Write) -> std::io::Result<()> {
+/// Reports the parts of a file that could not be read.
+fn print_gaps(summary: &TranscriptSummary, out: &mut impl Write) -> std::io::Result<()> {
     if summary.broken > 0 {
         let lines = plural(summary.broken, "line");
-        writeln!(out, "{lines} could not be read as {}: passed over", summary.format.name())?;
+        writeln!(out, "{lines} could not be read as {}: skipped", summary.format.name())?;
     }
     if summary.unfinished {
-        writeln!(out, "the end is only half written; everything before it was read")?;
+        writeln!(out, "the last line is incomplete; everything before it was read")?;
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! `flyball schema`: the JSON schema of policy or workflow files, for editors; the document of the server, for clients.
+//! `flyball schema`: JSON schemas of policy and workflow files, and the server's OpenAPI document.
 
-use crate::args::{Schema, SchemaOf};
-use crate::fail::{Exit, Failure};
+use crate::args::{SchemaArgs, SchemaKind};
+use crate::error::{CliError, Exit};
 use std::io::Write;
 
 /// Prints the schema.
-pub(crate) fn run(args: &Schema) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &SchemaArgs) -> Result<Exit, CliError> {
     let text = match args.of {
-        SchemaOf::Policy => flyball::policy::json_schema(),
-        SchemaOf::Workflow => flyball_run::workflow::json_schema(),
-        SchemaOf::Openapi => {
-            serde_json::to_string_pretty(&flyball_serve::openapi()).map_err(std::io::Error::from)?
+        SchemaKind::Policy => flyball::policy::json_schema(),
+        SchemaKind::Workflow => flyball_runner::workflow::json_schema(),
+        SchemaKind::Openapi => {
+            serde_json::to_string_pretty(&flyball_server::openapi()).map_err(std::io::Error::from)?
         }
     };
-    writeln!(std::io::stdout(), "{}", text.trim_end())?;
-    Ok(Exit::Done)
+    writeln!(crate::terminal::raw_stdout(), "{}", text.trim_end())?;
+    Ok(Exit::Success)
 }

@@ -1,17 +1,17 @@
-//! Approvals, breakers and a person's words through the command line: `observe`, `approve`, `deny`, `status`, `list`.
+//! Approvals, breakers and user messages on the command line: `observe`, `approve`, `deny`, `status`, `list`.
 
-use crate::kit::Store;
+use crate::command_harness::CliStore;
 use serde_json::{Value, json};
 
 const POLICY: &str = "tools: {task_delete: {effect: destructive}}\n";
 
-fn governed(name: &str) -> Store {
-    let store = Store::own(name);
+fn store_with_policy(name: &str) -> CliStore {
+    let store = CliStore::project_store(name);
     std::fs::write(store.folder.join("flyball.yaml"), POLICY).unwrap();
     store
 }
 
-fn delete(session: &str, id: &str) -> String {
+fn delete_request(session: &str, id: &str) -> String {
     json!({"type": "tool.requested", "session": session, "id": id, "call": id, "tool": "task_delete",
         "args": {"uid": "task-1"}})
     .to_string()
@@ -22,49 +22,49 @@ fn reason(decision: &Value) -> &str {
 }
 
 #[test]
-fn a_destructive_call_waits_in_the_lists_until_a_person_approves_it_and_runs_once() {
-    let store = governed("approvals-once");
-    let blocked = store.event(&delete("bot", "e1"));
+fn destructive_call_is_listed_until_approved_and_runs_once() {
+    let store = store_with_policy("approvals-once");
+    let blocked = store.event(&delete_request("bot", "e1"));
     assert_eq!((&blocked["decision"], reason(&blocked)), (&json!("block"), "approval_required"));
     let listed = store.run(&["list", "--waiting"]);
     assert!(listed.out.contains("bot"), "{}", listed.out);
     let status = store.run(&["status", "bot"]);
     assert!(status.out.contains("flyball approve bot") && status.out.contains("task-1"), "{}", status.out);
     assert_eq!(store.json(&["status", "bot"])["pending"]["plan"][0]["tool"], "task_delete");
-    // The same event again, before and after the approval.
-    assert_eq!(store.event(&delete("bot", "e1")), blocked);
+    // Resends the same event, before and after the approval.
+    assert_eq!(store.event(&delete_request("bot", "e1")), blocked);
     let approved = store.json(&["approve", "bot"]);
     assert_eq!(approved["effects"][0]["effect"], "plan.approved");
     assert_eq!(approved["effects"][0]["plan"], json!([{"tool": "task_delete", "args": {"uid": "task-1"}}]));
-    assert!(store.run(&["status", "bot"]).out.contains("1 call approved and not used yet"));
-    let allowed = store.event(&delete("bot", "e1"));
+    assert!(store.run(&["status", "bot"]).out.contains("1 call approved but not used yet"));
+    let allowed = store.event(&delete_request("bot", "e1"));
     assert_eq!(allowed["decision"], "allow");
-    assert_eq!(store.event(&delete("bot", "e1")), allowed, "acknowledged once, the same from then on");
-    assert_eq!(reason(&store.event(&delete("bot", "e2"))), "approval_required");
+    assert_eq!(store.event(&delete_request("bot", "e1")), allowed, "acknowledged once, then always the same");
+    assert_eq!(reason(&store.event(&delete_request("bot", "e2"))), "approval_required");
 }
 
 #[test]
-fn a_person_may_take_back_an_approval_that_was_not_used() {
-    let store = governed("approvals-revoked");
-    store.event(&delete("bot", "e1"));
+fn unused_approval_can_be_revoked() {
+    let store = store_with_policy("approvals-revoked");
+    store.event(&delete_request("bot", "e1"));
     assert_eq!(store.run(&["approve", "bot"]).code, 0);
     let denied = store.run(&["deny", "bot"]);
     assert_eq!(denied.code, 0, "{}{}", denied.out, denied.err);
     assert!(denied.out.contains("Denied"), "{}", denied.out);
-    assert_eq!(store.event(&delete("bot", "e2"))["decision"], "block");
-    assert!(store.run(&["deny", "bot"]).out.contains("Nothing waits"));
+    assert_eq!(store.event(&delete_request("bot", "e2"))["decision"], "block");
+    assert!(store.run(&["deny", "bot"]).out.contains("Nothing is awaiting approval"));
 }
 
 #[test]
-fn a_chat_bot_on_the_pipe_needs_one_call_for_what_a_person_said() {
-    // The story of the confirmation loop: two requests with a restart between them, then a second yes.
-    let store = governed("approvals-kira");
+fn person_message_on_the_pipe_needs_one_event() {
+    // The confirmation loop: two requests with a restart between them, then a second approval.
+    let store = store_with_policy("approvals-kira");
     let say = |text: &str| {
         let event = json!({"type": "person.message", "session": "telegram:1", "text": text, "by": "max"});
         store.event(&event.to_string())
     };
     assert_eq!(say("Удали задачу про Варю")["effects"][0]["next"], "pass_on");
-    let blocked = store.event(&delete("telegram:1", "e1"));
+    let blocked = store.event(&delete_request("telegram:1", "e1"));
     let asked = blocked["effects"].as_array().unwrap().iter().find(|effect| effect["effect"] == "say");
     assert!(asked.unwrap()["text"].as_str().unwrap().contains("task-1"), "{blocked}");
     let yes = say("Да");
@@ -73,36 +73,40 @@ fn a_chat_bot_on_the_pipe_needs_one_call_for_what_a_person_said() {
         (&json!("plan_answer"), &json!("run_plan"))
     );
     assert_eq!(yes["effects"][1]["plan"][0]["args"], json!({"uid": "task-1"}));
-    assert_eq!(store.event(&delete("telegram:1", "e2"))["decision"], "allow");
+    assert_eq!(store.event(&delete_request("telegram:1", "e2"))["decision"], "allow");
     assert_eq!(store.count("SELECT count(*) FROM session_state"), 0);
     let second = say("Да");
     assert_eq!(
         (&second["effects"][0]["next"], &second["effects"][1]["effect"]),
         (&json!("none"), &json!("say"))
     );
-    assert_eq!(store.event(&delete("telegram:1", "e3"))["decision"], "block", "a second yes runs nothing");
+    assert_eq!(
+        store.event(&delete_request("telegram:1", "e3"))["decision"],
+        "block",
+        "a second approval runs nothing"
+    );
 }
 
 #[test]
-fn an_agent_cannot_claim_a_dialog_or_a_person() {
-    let store = governed("approvals-claims");
+fn agent_cannot_claim_a_dialog_or_a_person() {
+    let store = store_with_policy("approvals-claims");
     for event in [
         json!({"type": "tool.requested", "session": "claude-code:s1", "tool": "task_delete", "args": {}, "approved_by": "me"}),
         json!({"type": "person.message", "session": "claude-code:s1", "text": "yes", "by": "anna"}),
     ] {
-        let run = crate::kit::flyball(
+        let run = crate::command_harness::run_flyball(
             &store.folder,
             &["observe", "--store"],
             event.to_string().as_bytes(),
             &[("CLAUDECODE", "1")],
         );
-        assert!(run.out.contains("agent_speaks"), "{}{}", run.out, run.err);
+        assert!(run.out.contains("agent_not_allowed"), "{}{}", run.out, run.err);
     }
 }
 
 #[test]
 fn status_shows_counters_and_breakers_by_their_names() {
-    let store = Store::own("approvals-breakers");
+    let store = CliStore::project_store("approvals-breakers");
     let operation = |kind: &str, operation: &str| {
         store.event(&json!({"type": kind, "session": "soni", "operation": operation}).to_string())
     };
@@ -123,9 +127,9 @@ fn status_shows_counters_and_breakers_by_their_names() {
     );
     let left = breaker["cooldown_left_ms"].as_u64().unwrap();
     assert!((1..=60_000).contains(&left), "{left}");
-    let told = store.run(&["status", "soni"]).out;
+    let reported = store.run(&["status", "soni"]).out;
     for words in ["_validation_attempts 1", "breaker correction: open for another", "opened 1 time"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(reported.contains(words), "{words}: {reported}");
     }
     operation("operation.succeeded", "correction");
     operation("operation.succeeded", "validation");

@@ -1,14 +1,14 @@
-//! Bad stores: two lines of what and what to do, with a stable code; exit 1; and the file is as it was.
+//! Bad stores: a two-line error with a stable code and help, exit code 1, and the file unchanged.
 
-use crate::kit::{Run, Store, flyball, folder, root};
+use crate::command_harness::{CliStore, CommandOutput, repo_root, run_flyball, test_dir};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-const LINE: &[u8] = br#"{"type":"tool.requested","call":"c1","tool":"bash","args":{"command":"ls"}}"#;
+const EVENT_LINE: &[u8] = br#"{"type":"tool.requested","call":"c1","tool":"bash","args":{"command":"ls"}}"#;
 
 /// All commands that need a store.
-const COMMANDS: [&[&str]; 7] = [
+const STORE_COMMANDS: [&[&str]; 7] = [
     &["observe"],
     &["status"],
     &["list"],
@@ -19,7 +19,7 @@ const COMMANDS: [&[&str]; 7] = [
 ];
 
 #[track_caller]
-fn two_lines(run: &Run, code: &str, what: &str) {
+fn assert_error_and_help(run: &CommandOutput, code: &str, what: &str) {
     assert_eq!(run.code, 1, "{what}: {}{}", run.out, run.err);
     assert!(run.err.starts_with(&format!("error[{code}")), "{what}: {}", run.err);
     let lines: Vec<&str> = run.err.lines().collect();
@@ -27,53 +27,58 @@ fn two_lines(run: &Run, code: &str, what: &str) {
     assert!(lines[1].starts_with("  help: "), "{what}: {}", run.err);
 }
 
-/// Every command answers with this code, and the doctor names it too; the file's bytes are as they were.
-fn refused(dir: &Path, url: &str, code: &str, file: Option<&Path>) {
+/// Checks that every command fails with this code, that the doctor reports it, and that the file is unchanged.
+fn assert_every_command_fails(dir: &Path, url: &str, code: &str, file: Option<&Path>) {
     let bytes = file.map(|file| std::fs::read(file).unwrap());
-    for command in COMMANDS {
+    for command in STORE_COMMANDS {
         let args = [command, &["--store", url]].concat();
-        let run = flyball(dir, &args, LINE, &[]);
-        two_lines(&run, code, &format!("{args:?}"));
+        let run = run_flyball(dir, &args, EVENT_LINE, &[]);
+        assert_error_and_help(&run, code, &format!("{args:?}"));
         assert_eq!(run.out, "", "nothing is decided");
     }
-    let run = flyball(dir, &["doctor", "--store", url], b"", &[]);
+    let run = run_flyball(dir, &["doctor", "--store", url], b"", &[]);
     assert_eq!(run.code, 1, "{}", run.out);
-    assert!(run.out.contains("WRONG  store") && run.out.contains(code), "{}", run.out);
+    assert!(run.out.contains("FAIL   store") && run.out.contains(code), "{}", run.out);
     if let Some(file) = file {
         assert_eq!(std::fs::read(file).unwrap(), bytes.unwrap(), "{url}: the file was changed");
     }
 }
 
 #[test]
-fn a_missing_folder() {
-    let dir = folder("bad-missing");
-    let run = flyball(&dir, &["observe", "--store", "sqlite:nowhere/x.db"], LINE, &[]);
-    two_lines(&run, "store_missing]", "observe");
+fn missing_folder_is_reported() {
+    let dir = test_dir("bad-missing");
+    let run = run_flyball(&dir, &["observe", "--store", "sqlite:nowhere/x.db"], EVENT_LINE, &[]);
+    assert_error_and_help(&run, "store_missing]", "observe");
     assert!(run.err.contains("nowhere"), "{}", run.err);
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing was made");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing was created");
 }
 
 #[test]
-fn a_read_only_file() {
+fn read_only_file_is_reported() {
     use std::os::unix::fs::PermissionsExt;
-    let store = Store::file("bad-read-only");
+    let store = CliStore::in_file("bad-read-only");
     store.event(r#"{"type":"user.message","session":"s","text":"x"}"#);
     std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o400)).unwrap();
-    refused(&store.folder, "sqlite:events.db", "store_read_only", Some(&store.path()));
+    assert_every_command_fails(&store.folder, "sqlite:events.db", "store_read_only", Some(&store.path()));
 }
 
 #[test]
-fn not_a_database() {
-    let dir = folder("bad-no-database");
+fn file_that_is_not_a_database_is_reported() {
+    let dir = test_dir("bad-no-database");
     for (name, text) in [("notes.txt", "buy milk\n".repeat(200)), ("short.txt", "hi".to_owned())] {
         std::fs::write(dir.join(name), text).unwrap();
-        refused(&dir, &format!("sqlite:{name}"), "store_not_a_database", Some(&dir.join(name)));
+        assert_every_command_fails(
+            &dir,
+            &format!("sqlite:{name}"),
+            "store_not_a_database",
+            Some(&dir.join(name)),
+        );
     }
 }
 
 #[test]
-fn somebody_elses_database_is_not_made_ours_by_looking() {
-    let dir = folder("bad-foreign");
+fn foreign_database_is_rejected_and_left_unchanged() {
+    let dir = test_dir("bad-foreign");
     let file = dir.join("app.db");
     let sql = rusqlite::Connection::open(&file).unwrap();
     sql.execute_batch("CREATE TABLE conversations (id INTEGER PRIMARY KEY, role TEXT); INSERT INTO conversations VALUES (1, 'user')")
@@ -82,15 +87,19 @@ fn somebody_elses_database_is_not_made_ours_by_looking() {
     std::fs::write(dir.join("empty.db"), "").unwrap();
     for name in ["app.db", "empty.db"] {
         let bytes = std::fs::read(dir.join(name)).unwrap();
-        for command in COMMANDS.into_iter().filter(|command| command[0] != "observe") {
+        for command in STORE_COMMANDS.into_iter().filter(|command| command[0] != "observe") {
             let url = format!("sqlite:{name}");
             let args = [command, &["--store", &url]].concat();
-            two_lines(&flyball(&dir, &args, b"", &[]), "store_missing]", &format!("{args:?}"));
+            assert_error_and_help(
+                &run_flyball(&dir, &args, b"", &[]),
+                "store_missing]",
+                &format!("{args:?}"),
+            );
         }
         assert_eq!(std::fs::read(dir.join(name)).unwrap(), bytes, "{name}");
     }
-    // Recording does make it a store, and leaves the other table alone.
-    let run = flyball(&dir, &["observe", "--store", "sqlite:app.db"], LINE, &[]);
+    // Recording does turn it into a store, and leaves the other table alone.
+    let run = run_flyball(&dir, &["observe", "--store", "sqlite:app.db"], EVENT_LINE, &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     let sql = rusqlite::Connection::open(&file).unwrap();
     let role: String = sql.query_row("SELECT role FROM conversations", [], |row| row.get(0)).unwrap();
@@ -98,58 +107,58 @@ fn somebody_elses_database_is_not_made_ours_by_looking() {
 }
 
 #[test]
-fn a_folder() {
-    let dir = folder("bad-folder");
+fn folder_as_store_is_reported() {
+    let dir = test_dir("bad-folder");
     std::fs::create_dir_all(dir.join("inside")).unwrap();
-    refused(&dir, "sqlite:inside", "store_not_a_database", None);
+    assert_every_command_fails(&dir, "sqlite:inside", "store_not_a_database", None);
     assert_eq!(std::fs::read_dir(dir.join("inside")).unwrap().count(), 0);
 }
 
 #[test]
-fn a_newer_schema() {
-    let store = Store::file("bad-newer");
+fn newer_schema_is_rejected() {
+    let store = CliStore::in_file("bad-newer");
     store.event(r#"{"type":"user.message","session":"s","text":"x"}"#);
     store
-        .sql()
+        .open_database()
         .execute_batch(
             "UPDATE flyball_meta SET value = '99' WHERE key = 'schema'; PRAGMA wal_checkpoint(TRUNCATE);",
         )
         .unwrap();
-    refused(&store.folder, "sqlite:events.db", "store_version", Some(&store.path()));
+    assert_every_command_fails(&store.folder, "sqlite:events.db", "store_version", Some(&store.path()));
 }
 
 #[test]
-fn a_bad_address() {
-    let dir = folder("bad-address");
+fn bad_address_is_reported() {
+    let dir = test_dir("bad-address");
     for url in ["mysql://localhost/x", "events.db", "sqlite", "", "http:"] {
-        refused(&dir, url, "store_address", None);
+        assert_every_command_fails(&dir, url, "store_address", None);
     }
-    let run = flyball(&dir, &["status"], b"", &[("FLYBALL_STORE", "nonsense:x")]);
-    two_lines(&run, "store_address]", "the environment");
-    let run = flyball(&dir, &["observe", "--store", "mysql://u:secret@h/x"], LINE, &[]);
+    let run = run_flyball(&dir, &["status"], b"", &[("FLYBALL_STORE", "nonsense:x")]);
+    assert_error_and_help(&run, "store_address]", "the environment");
+    let run = run_flyball(&dir, &["observe", "--store", "mysql://u:secret@h/x"], EVENT_LINE, &[]);
     assert!(!run.err.contains("secret"), "{}", run.err);
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing was made");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing was created");
 }
 
 #[test]
-fn no_server() {
-    let dir = folder("bad-server");
-    for command in COMMANDS {
+fn unreachable_server_is_reported() {
+    let dir = test_dir("bad-server");
+    for command in STORE_COMMANDS {
         let args = [command, &["--store", "postgres://u:secret@127.0.0.1:1/x"]].concat();
-        let run = flyball(&dir, &args, LINE, &[]);
-        two_lines(&run, "store_", &format!("{args:?}"));
+        let run = run_flyball(&dir, &args, EVENT_LINE, &[]);
+        assert_error_and_help(&run, "store_", &format!("{args:?}"));
         assert!(!run.err.contains("secret"), "{}", run.err);
     }
 }
 
 #[test]
-fn a_damaged_session_is_never_decided_upon() {
-    let store = Store::file("bad-damaged");
+fn damaged_session_gets_no_decision() {
+    let store = CliStore::in_file("bad-damaged");
     for n in 0..3 {
         store.event(&format!(r#"{{"type":"user.message","session":"s","text":"{n}"}}"#));
     }
     store
-        .sql()
+        .open_database()
         .execute("UPDATE flyball_events SET decision = replace(decision, 'allow', 'block')", [])
         .unwrap();
     let answer = store.event(r#"{"type":"tool.requested","session":"s","tool":"bash","args":{}}"#);
@@ -157,7 +166,7 @@ fn a_damaged_session_is_never_decided_upon() {
         (answer["decision"].as_str(), answer["error"]["code"].as_str()),
         (Some("block"), Some("store_corrupt"))
     );
-    // A fact is answered with the error alone, and another session is not touched by it.
+    // An event that needs no decision gets only the error, and another session is not affected.
     let answers = store.observe(concat!(
         r#"{"type":"user.message","session":"s","text":"x"}"#,
         "\n",
@@ -169,10 +178,10 @@ fn a_damaged_session_is_never_decided_upon() {
     );
     assert_eq!(answers[1]["seq"], 1);
     let run = store.run(&["status", "s"]);
-    two_lines(&run, "store_corrupt]", "status");
+    assert_error_and_help(&run, "store_corrupt]", "status");
 }
 
-/// What a shell prints that runs `script` with the command as `$FLYBALL`, in a folder.
+/// Output of a shell that runs `script` in a directory, with the binary as `$FLYBALL`.
 fn shell(dir: &Path, program: &[&str], script: &str) -> std::process::Output {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(["sh", "-c", script]).current_dir(dir);
@@ -183,7 +192,7 @@ fn shell(dir: &Path, program: &[&str], script: &str) -> std::process::Output {
         .expect("a shell")
 }
 
-fn many(dir: &Path) -> usize {
+fn many_events(dir: &Path) -> usize {
     let padding = "x".repeat(600);
     let lines: Vec<String> = (0..1500)
         .map(|n| format!(r#"{{"type":"tool.requested","session":"s{}","call":"c{n}","tool":"bash","args":{{"n":{n},"p":"{padding}"}}}}"#, n % 7))
@@ -192,8 +201,8 @@ fn many(dir: &Path) -> usize {
     lines.len()
 }
 
-/// Each line was answered: with a decision that is stored, or with a refusal; nothing acknowledged is lost.
-fn failed_closed(dir: &Path, sent: usize, codes: &[&str]) {
+/// Checks that each line got a stored decision or an error, and that no acknowledged event is lost.
+fn assert_failed_closed(dir: &Path, sent: usize, codes: &[&str]) {
     let text = std::fs::read_to_string(dir.join("out.jsonl")).unwrap();
     let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), sent);
@@ -206,14 +215,15 @@ fn failed_closed(dir: &Path, sent: usize, codes: &[&str]) {
     let list = std::fs::read_to_string(dir.join("list.json")).unwrap();
     let list: Value = serde_json::from_str(&list).unwrap();
     let stored: u64 = list.as_array().unwrap().iter().map(|head| head["events"].as_u64().unwrap()).sum();
-    assert_eq!(stored as usize, acknowledged, "what was acknowledged is what is stored");
+    assert_eq!(stored as usize, acknowledged, "exactly the acknowledged events are stored");
 }
 
 #[test]
-fn every_code_has_its_line_on_the_page() {
-    let page = std::fs::read_to_string(root().join("docs/errors.md")).unwrap();
+fn every_error_code_is_documented() {
+    let page = std::fs::read_to_string(repo_root().join("docs/errors.md")).unwrap();
     let mut codes: Vec<String> = Vec::new();
-    let mut folders = vec![root().join("crates/flyball-cli/src"), root().join("crates/flyball-journal/src")];
+    let mut folders =
+        vec![repo_root().join("crates/flyball-cli/src"), repo_root().join("crates/flyball-store/src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -222,10 +232,10 @@ fn every_code_has_its_line_on_the_page() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            for start in ["Failure::new(", "=> \"store_", "=> \"lease_"] {
+            for start in ["CliError::new(", "=> \"store_", "=> \"lease_"] {
                 for (at, found) in text.match_indices(start) {
-                    // The first text in quotes after a new failure, or the code of a kind of trouble.
-                    let rest = if start == "Failure::new(" {
+                    // The first text in quotes after a new error, or the code of a kind of trouble.
+                    let rest = if start == "CliError::new(" {
                         text[at + found.len()..].trim_start()
                     } else {
                         &text[at + 3..]
@@ -244,15 +254,15 @@ fn every_code_has_its_line_on_the_page() {
 }
 
 #[test]
-fn a_full_disk() {
-    let dir = folder("bad-full");
+fn full_disk_fails_closed() {
+    let dir = test_dir("bad-full");
     let namespace = ["unshare", "-rm"];
     let script = "mkdir -p small && mount -t tmpfs -o size=2m tmpfs small";
     if !shell(&dir, &namespace, script).status.success() {
-        println!("skipped: a small disk cannot be mounted here");
+        println!("skipped: cannot mount a small disk here");
         return;
     }
-    let sent = many(&dir);
+    let sent = many_events(&dir);
     let script = format!(
         "{script} && dd if=/dev/zero of=small/filler bs=1k count=1200 2>/dev/null
         $FLYBALL observe --store sqlite:small/x.db < events.jsonl > out.jsonl 2> err.txt; echo $?
@@ -262,23 +272,23 @@ fn a_full_disk() {
     let out = String::from_utf8_lossy(&run.stdout);
     assert!(out.starts_with("1\n"), "{out}{}", String::from_utf8_lossy(&run.stderr));
     assert!(out.contains("ok     integrity"), "{out}");
-    failed_closed(&dir, sent, &["store_full"]);
+    assert_failed_closed(&dir, sent, &["store_full"]);
     assert!(std::fs::read_to_string(dir.join("err.txt")).unwrap().starts_with("error[store_full]: <stdin>:"));
 }
 
 #[test]
-fn a_file_that_may_not_grow() {
-    let dir = folder("bad-limit");
-    let sent = many(&dir);
+fn file_size_limit_fails_closed() {
+    let dir = test_dir("bad-limit");
+    let sent = many_events(&dir);
     let script = "trap '' XFSZ
         (ulimit -f 1024; $FLYBALL observe --store sqlite:x.db < events.jsonl > out.jsonl 2> err.txt; echo $?)
         $FLYBALL list --json --store sqlite:x.db > list.json";
     let run = shell(&dir, &["env"], script);
     let out = String::from_utf8_lossy(&run.stdout);
     if std::fs::metadata(dir.join("out.jsonl")).is_ok_and(|out| out.len() >= 1024 * 512) {
-        println!("skipped: the answers themselves ran into the limit");
+        println!("skipped: the answers themselves reached the limit");
         return;
     }
     assert!(out.starts_with("1\n"), "{out}{}", String::from_utf8_lossy(&run.stderr));
-    failed_closed(&dir, sent, &["store_io", "store_full"]);
+    assert_failed_closed(&dir, sent, &["store_io", "store_full"]);
 }

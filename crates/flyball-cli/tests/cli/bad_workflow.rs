@@ -1,13 +1,13 @@
-//! Workflow files that are wrong: each mistake has a code of its own, its place in the file and what to do about it,
-//! in `flyball run` and in `flyball check`; nothing is run and no store is made.
+//! Invalid workflow files: each mistake has its own code, its position in the file and a help text, in `flyball run`
+//! and in `flyball check`; nothing runs and no store is created.
 
-use crate::kit::{flyball, folder};
+use crate::command_harness::{run_flyball, test_dir};
 use serde_json::Value;
 
-/// A mistake: what it is, the file, and each complaint as code and line.
-type Case = (&'static str, &'static str, &'static [(&'static str, usize)]);
+/// A mistake: description, file, and the expected errors as code and line.
+type BadWorkflowCase = (&'static str, &'static str, &'static [(&'static str, usize)]);
 
-const CASES: &[Case] = &[
+const CASES: &[BadWorkflowCase] = &[
     (
         "unknown node kind",
         "nodes:\n  - {name: a, kind: comand, run: ls, next: done}\n",
@@ -16,7 +16,7 @@ const CASES: &[Case] = &[
     (
         "edge to nowhere",
         "nodes:\n  - name: a\n    kind: command\n    run: ls\n    on_success: done\n    on_failure: b\n",
-        &[("workflow_edge_to_nowhere", 6)],
+        &[("workflow_unknown_target", 6)],
     ),
     (
         "unreachable node",
@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
         &[("workflow_wrong_type", 5)],
     ),
     (
-        "no length of time",
+        "invalid duration",
         "nodes:\n  - name: a\n    kind: command\n    run: ls\n    next: done\n    deadline: soon\n",
         &[("workflow_wrong_type", 6)],
     ),
@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     (
         "a node that leads nowhere",
         "nodes:\n  - {name: a, kind: command, run: ls}\n",
-        &[("workflow_no_way_out", 2)],
+        &[("workflow_dead_end", 2)],
     ),
     (
         "a name that ends a run",
@@ -130,22 +130,22 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_mistake_has_its_code_its_place_and_a_remedy() {
-    let dir = folder("bad-workflows");
+fn every_workflow_error_has_a_code_a_location_and_help() {
+    let dir = test_dir("bad-workflows");
     for (name, text, complaints) in CASES {
         std::fs::write(dir.join("w.yaml"), text).unwrap();
         for command in ["run", "check"] {
-            let run = flyball(&dir, &[command, "w.yaml"], b"", &[]);
-            let told = format!("{command}, {name}: {}", run.err);
-            assert_eq!(run.code, 1, "{told}");
-            assert_eq!(run.out, "", "{told}");
+            let run = run_flyball(&dir, &[command, "w.yaml"], b"", &[]);
+            let context = format!("{command}, {name}: {}", run.err);
+            assert_eq!(run.code, 1, "{context}");
+            assert_eq!(run.out, "", "{context}");
             let lines: Vec<&str> = run.err.lines().collect();
-            assert_eq!(lines.len(), 2 * complaints.len(), "{told}");
+            assert_eq!(lines.len(), 2 * complaints.len(), "{context}");
             for (pair, (code, line)) in lines.chunks(2).zip(*complaints) {
                 let head = format!("error[{code}]: w.yaml:{line}:");
-                assert!(pair[0].starts_with(&head), "{head}: {told}");
+                assert!(pair[0].starts_with(&head), "{head}: {context}");
                 let help = pair[1].strip_prefix("  help: ").unwrap_or_default();
-                assert!(help.len() >= 5, "{told}");
+                assert!(help.len() >= 5, "{context}");
             }
         }
     }
@@ -153,48 +153,48 @@ fn every_mistake_has_its_code_its_place_and_a_remedy() {
 }
 
 #[test]
-fn a_file_that_is_no_yaml_is_told_with_its_line() {
-    let dir = folder("broken-workflow");
+fn invalid_yaml_is_reported_with_its_line() {
+    let dir = test_dir("broken-workflow");
     let cases = [
         ("nodes:\n  - {name: a, kind: command\n  - x\n", "workflow_syntax", "policy_syntax"),
         ("nodes: []\ngoal: x\nnodes: []\n", "workflow_duplicate_key", "policy_duplicate_key"),
     ];
     for (text, code, in_check) in cases {
         std::fs::write(dir.join("w.yaml"), text).unwrap();
-        let run = flyball(&dir, &["run", "w.yaml"], b"", &[]);
+        let run = run_flyball(&dir, &["run", "w.yaml"], b"", &[]);
         assert_eq!(run.code, 1, "{}", run.out);
         assert!(run.err.starts_with(&format!("error[{code}]: w.yaml:")), "{}", run.err);
-        // `check` does not know yet what the file was to be.
-        let run = flyball(&dir, &["check", "w.yaml"], b"", &[]);
+        // `check` cannot tell yet what kind of file this is.
+        let run = run_flyball(&dir, &["check", "w.yaml"], b"", &[]);
         assert!(run.err.starts_with(&format!("error[{in_check}]: w.yaml:")), "{}", run.err);
     }
 }
 
 #[test]
-fn check_says_what_every_node_does_and_what_a_run_can_come_to() {
-    let dir = folder("check-plan");
+fn check_lists_nodes_and_worst_case_bounds() {
+    let dir = test_dir("check-plan");
     let text = "name: two-phase\ngoal: ship it\npolicy: {on_stall: spawn_reviewer}\nnodes:\n  - {name: work, kind: command, run: [make, all], next: verify}\n  - {name: verify, kind: command, run: make test, on_success: done, on_failure: work}\n";
     std::fs::write(dir.join("workflow.yaml"), text).unwrap();
-    let run = flyball(&dir, &["check", "."], b"", &[]);
+    let run = run_flyball(&dir, &["check", "."], b"", &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     for part in [
-        "two-phase: ship it, begins at work",
+        "two-phase: ship it, starts at work",
         "command  runs `make all`; then verify",
         "success → done; failure → work",
-        "begins again at work over verify->work",
+        "restarts at work via verify->work",
         "transitions  at most ",
         "warning[workflow_nobody_steps_in]",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
     }
-    let run = flyball(&dir, &["check", "--json", "workflow.yaml"], b"", &[]);
+    let run = run_flyball(&dir, &["check", "--json", "workflow.yaml"], b"", &[]);
     let all: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(all["nodes"][0]["name"], "work");
     assert_eq!(all["nodes"][1]["leads_to"], serde_json::json!(["done", "work"]));
     assert!(all["bounds"]["turns"]["value"].is_u64(), "{}", run.out);
-    // What is promised is what a run would be held to here, the project's own policy included.
+    // The reported limits are those of a run here, including the project's own policy.
     let promised = |dir: &std::path::Path| {
-        let run = flyball(dir, &["check", "--json", "workflow.yaml"], b"", &[]);
+        let run = run_flyball(dir, &["check", "--json", "workflow.yaml"], b"", &[]);
         let all: Value = serde_json::from_str(&run.out).unwrap();
         all["bounds"]["transitions"]["value"].as_u64().unwrap()
     };

@@ -1,77 +1,81 @@
-//! A run that a budget has cut continues after a release: nothing is lost, and the interrupted step is no failure.
+//! A run that a budget interrupted continues after a release: nothing is lost, and the interrupted step is not a
+//! failure.
 
-use crate::kit::{Run, flyball, folder};
-use flyball_journal::Address;
+use crate::command_harness::{CommandOutput, run_flyball, test_dir};
+use flyball_store::StoreAddress;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-fn at_work(folder: &Path, args: &[&str]) -> Run {
+fn run_with_path(folder: &Path, args: &[&str]) -> CommandOutput {
     let path = std::env::var("PATH").unwrap_or_default();
-    flyball(folder, args, b"", &[("PATH", &path), ("USER", "anna")])
+    run_flyball(folder, args, b"", &[("PATH", &path), ("USER", "anna")])
 }
 
-fn with(name: &str, workflow: &str) -> PathBuf {
-    let folder = folder(name);
+fn project_with_workflow(name: &str, workflow: &str) -> PathBuf {
+    let folder = test_dir(name);
     std::fs::write(folder.join("workflow.yaml"), workflow).unwrap();
     folder
 }
 
 /// The stored events of a session.
 fn events(folder: &Path, session: &str) -> Vec<Value> {
-    let desk = Address::project(folder).open_existing().expect("the store");
-    let records = desk.records(session, 1, u64::MAX >> 1).expect("its events");
+    let admin_store = StoreAddress::find_project(folder).open_existing().expect("the store");
+    let records = admin_store.records(session, 1, u64::MAX >> 1).expect("its events");
     records.iter().map(|record| serde_json::from_str(&record.text).unwrap()).collect()
 }
 
-fn types(folder: &Path, session: &str) -> Vec<String> {
+fn event_types(folder: &Path, session: &str) -> Vec<String> {
     events(folder, session).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
 }
 
-fn lines(folder: &Path, file: &str) -> usize {
+fn line_count(folder: &Path, file: &str) -> usize {
     std::fs::read_to_string(folder.join(file)).unwrap_or_default().lines().count()
 }
 
-/// A shell line that writes a line into a file, and sleeps for a minute unless it was called before.
-fn slow_at_first(file: &str) -> String {
+/// A shell command that appends a line to a file, and sleeps for a minute on its first call.
+fn slow_first_call(file: &str) -> String {
     format!("echo x >> {file}; if [ $(wc -l < {file}) -lt 2 ]; then sleep 60; fi; echo finished")
 }
 
-fn two_steps(policy: &str, more: &str) -> String {
+fn two_step_workflow(policy: &str, more: &str) -> String {
     format!(
         "version: 1\nname: cut\npolicy: {policy}\nnodes:\n  - {{name: work, kind: command, run: \"{}\", on_success: after, on_failure: mend{more}}}\n  - {{name: after, kind: command, run: 'echo x >> after', next: done}}\n  - {{name: mend, kind: command, run: 'echo x >> mended', next: failed}}\n",
-        slow_at_first("work")
+        slow_first_call("work")
     )
 }
 
-const RELEASE: [&str; 6] = ["release", "cut-1", "--guard", "budget", "--why", "it is worth it"];
+const RELEASE_ARGS: [&str; 6] = ["release", "cut-1", "--guard", "budget", "--why", "it is worth it"];
 
-fn cut(folder: &Path, reason: &str) -> Run {
-    let run = at_work(folder, &["run", "workflow.yaml"]);
+fn run_until_interrupted(folder: &Path, reason: &str) -> CommandOutput {
+    let run = run_with_path(folder, &["run", "workflow.yaml"]);
     assert_eq!(run.code, 3, "{}{}", run.out, run.err);
     assert!(run.out.contains(reason), "{}", run.out);
     run
 }
 
 #[test]
-fn a_step_that_the_runtime_cuts_is_repeated_after_a_default_release() {
-    let dir = with("budget-runtime", &two_steps("{budgets: {session: {runtime: 1s}}}", ""));
-    cut(&dir, "max_runtime");
-    // Without a release it stays where it is, however often it is taken up.
-    assert_eq!(at_work(&dir, &["resume", "cut-1"]).code, 3);
-    assert_eq!(lines(&dir, "work"), 1);
-    let released = at_work(&dir, &RELEASE);
+fn step_interrupted_by_the_runtime_budget_reruns_after_a_release() {
+    let dir = project_with_workflow(
+        "budget-runtime",
+        &two_step_workflow("{budgets: {session: {runtime: 1s}}}", ""),
+    );
+    run_until_interrupted(&dir, "max_runtime");
+    // Without a release it stays halted, however often it is resumed.
+    assert_eq!(run_with_path(&dir, &["resume", "cut-1"]).code, 3);
+    assert_eq!(line_count(&dir, "work"), 1);
+    let released = run_with_path(&dir, &RELEASE_ARGS);
     assert_eq!(released.code, 0, "{}{}", released.out, released.err);
     assert!(
         released.out.contains("Released: budget, granted 10m0s more runtime to the session: 10m"),
         "{}",
         released.out
     );
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!((lines(&dir, "work"), lines(&dir, "after"), lines(&dir, "mended")), (2, 1, 0));
-    let all = types(&dir, "cut-1");
+    assert_eq!((line_count(&dir, "work"), line_count(&dir, "after"), line_count(&dir, "mended")), (2, 1, 0));
+    let all = event_types(&dir, "cut-1");
     let wanted = ["turn.started", "turn.interrupted", "human.released", "turn.resumed", "turn.finished"];
     assert_eq!(all.iter().filter(|name| wanted.contains(&name.as_str())).take(5).collect::<Vec<_>>(), wanted);
     let finished = events(&dir, "cut-1").into_iter().find(|event| event["type"] == "turn.finished").unwrap();
@@ -79,38 +83,42 @@ fn a_step_that_the_runtime_cuts_is_repeated_after_a_default_release() {
 }
 
 #[test]
-fn a_step_that_a_budget_cuts_is_skipped_if_the_workflow_says_so() {
-    let dir = with("budget-skip", &two_steps("{budgets: {session: {runtime: 1s}}}", ", on_interrupt: skip"));
-    cut(&dir, "max_runtime");
-    assert_eq!(at_work(&dir, &RELEASE).code, 0);
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+fn step_interrupted_by_a_budget_is_skipped_if_the_workflow_says_so() {
+    let dir = project_with_workflow(
+        "budget-skip",
+        &two_step_workflow("{budgets: {session: {runtime: 1s}}}", ", on_interrupt: skip"),
+    );
+    run_until_interrupted(&dir, "max_runtime");
+    assert_eq!(run_with_path(&dir, &RELEASE_ARGS).code, 0);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!((lines(&dir, "work"), lines(&dir, "after"), lines(&dir, "mended")), (1, 1, 0));
+    assert_eq!((line_count(&dir, "work"), line_count(&dir, "after"), line_count(&dir, "mended")), (1, 1, 0));
     let finished = events(&dir, "cut-1").into_iter().find(|event| event["type"] == "turn.finished").unwrap();
     assert_eq!(finished["outcome"], "skipped");
 }
 
 #[test]
-fn a_turn_that_its_timeout_cuts_gets_its_time_again() {
-    let dir = with("budget-turn", &two_steps("{budgets: {turn: {timeout: 1s}}}", ""));
-    cut(&dir, "turn_timeout");
-    let released = at_work(&dir, &RELEASE);
+fn timed_out_turn_gets_its_full_time_again() {
+    let dir =
+        project_with_workflow("budget-turn", &two_step_workflow("{budgets: {turn: {timeout: 1s}}}", ""));
+    run_until_interrupted(&dir, "turn_timeout");
+    let released = run_with_path(&dir, &RELEASE_ARGS);
     assert!(released.out.contains("granted 1s more time to a turn of node 'work'"), "{}", released.out);
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!((lines(&dir, "work"), lines(&dir, "mended")), (2, 0));
+    assert_eq!((line_count(&dir, "work"), line_count(&dir, "mended")), (2, 0));
 }
 
 #[test]
-fn a_deadline_of_the_node_itself_is_a_failure_and_no_budget() {
-    let dir = with("budget-own", &two_steps("{preset: workflow}", ", deadline: 1s"));
-    let run = at_work(&dir, &["run", "workflow.yaml"]);
+fn node_timeout_is_a_failure_not_a_budget() {
+    let dir = project_with_workflow("budget-own", &two_step_workflow("{preset: workflow}", ", deadline: 1s"));
+    let run = run_with_path(&dir, &["run", "workflow.yaml"]);
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
-    assert_eq!((lines(&dir, "work"), lines(&dir, "mended")), (1, 1));
+    assert_eq!((line_count(&dir, "work"), line_count(&dir, "mended")), (1, 1));
 }
 
 #[test]
-fn the_repeated_step_of_a_killed_run_is_not_run_a_third_time_unasked() {
+fn repeated_step_of_a_killed_run_does_not_run_a_third_time() {
     let slow = "echo x >> work; sleep 60";
     let workflow = |more: &str| {
         format!(
@@ -120,27 +128,27 @@ fn the_repeated_step_of_a_killed_run_is_not_run_a_third_time_unasked() {
     for (name, more, code, ran) in
         [("budget-killed", "", 4, 2), ("budget-killed-skip", ", on_interrupt: skip", 0, 1)]
     {
-        let dir = with(name, &workflow(more));
-        cut(&dir, "max_runtime");
-        assert_eq!(at_work(&dir, &RELEASE).code, 0);
+        let dir = project_with_workflow(name, &workflow(more));
+        run_until_interrupted(&dir, "max_runtime");
+        assert_eq!(run_with_path(&dir, &RELEASE_ARGS).code, 0);
         if more.is_empty() {
-            kill_when(&dir, || lines(&dir, "work") == 2);
+            resume_and_kill_when(&dir, || line_count(&dir, "work") == 2);
         }
-        let resumed = at_work(&dir, &["resume", "cut-1"]);
+        let resumed = run_with_path(&dir, &["resume", "cut-1"]);
         assert_eq!(resumed.code, code, "{name}: {}{}", resumed.out, resumed.err);
-        assert_eq!(lines(&dir, "work"), ran, "{name}");
+        assert_eq!(line_count(&dir, "work"), ran, "{name}");
     }
 }
 
-/// Takes the run up in a process that is killed as soon as something is so.
-fn kill_when(folder: &Path, is_so: impl Fn() -> bool) {
+/// Resumes the run in a process that is killed as soon as a condition holds.
+fn resume_and_kill_when(folder: &Path, is_so: impl Fn() -> bool) {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
         .args(["resume", "cut-1"])
         .current_dir(folder)
         .env_clear()
         .envs([("PATH", path.as_str()), ("USER", "anna")])
-        .env("XDG_STATE_HOME", crate::kit::state(folder))
+        .env("XDG_STATE_HOME", crate::command_harness::state_dir(folder))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -148,14 +156,14 @@ fn kill_when(folder: &Path, is_so: impl Fn() -> bool) {
         .unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < until, "it did not come to that");
+        assert!(Instant::now() < until, "timed out waiting for the condition");
         std::thread::park_timeout(Duration::from_millis(20));
     }
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-const AGENT: &str = r#"version: 1
+const AGENT_WORKFLOW: &str = r#"version: 1
 name: cut
 policy: POLICY
 providers:
@@ -169,60 +177,65 @@ nodes:
   - {name: coder, kind: agent, provider: main, tools: [job, read], completion: TASK_COMPLETE, prompt: Do it., on_success: done, on_failure: failed}
 "#;
 
-fn agent(name: &str, policy: &str, replies: &str, job: &str) -> PathBuf {
-    let dir = with(name, &AGENT.replace("POLICY", policy).replace("REPLIES", replies));
+fn agent_project(name: &str, policy: &str, replies: &str, job: &str) -> PathBuf {
+    let dir =
+        project_with_workflow(name, &AGENT_WORKFLOW.replace("POLICY", policy).replace("REPLIES", replies));
     std::fs::write(dir.join("job.sh"), job).unwrap();
     dir
 }
 
-const JOB_AND_DONE: &str = "[{text: I start it., calls: [{tool: job}]}, 'Done. TASK_COMPLETE']";
+const JOB_THEN_DONE_REPLIES: &str = "[{text: I start it., calls: [{tool: job}]}, 'Done. TASK_COMPLETE']";
 
 #[test]
-fn a_tool_call_that_the_runtime_cuts_is_made_again_and_the_conversation_is_kept() {
-    let dir =
-        agent("budget-tool", "{budgets: {session: {runtime: 1s}}}", JOB_AND_DONE, &slow_at_first("job"));
-    cut(&dir, "max_runtime");
-    assert_eq!(at_work(&dir, &RELEASE).code, 0);
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+fn tool_call_interrupted_by_the_runtime_is_repeated_in_the_same_conversation() {
+    let dir = agent_project(
+        "budget-tool",
+        "{budgets: {session: {runtime: 1s}}}",
+        JOB_THEN_DONE_REPLIES,
+        &slow_first_call("job"),
+    );
+    run_until_interrupted(&dir, "max_runtime");
+    assert_eq!(run_with_path(&dir, &RELEASE_ARGS).code, 0);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!(lines(&dir, "job"), 2);
+    assert_eq!(line_count(&dir, "job"), 2);
     let all = events(&dir, "cut-1");
     let count = |name: &str| all.iter().filter(|event| event["type"] == name).count();
     assert_eq!((count("turn.started"), count("assistant.message"), count("tool.requested")), (1, 2, 2));
     let finished: Vec<&Value> = all.iter().filter(|event| event["type"] == "tool.finished").collect();
-    assert_eq!(finished.len(), 1, "the call that was cut is no result");
+    assert_eq!(finished.len(), 1, "the interrupted call is not a result");
     assert_eq!(finished[0]["ok"], true);
 }
 
 #[test]
-fn an_answer_of_the_model_that_the_runtime_cuts_is_asked_for_again() {
+fn model_reply_interrupted_by_the_runtime_is_requested_again() {
     let slow = "[{text: 'Done. TASK_COMPLETE', wait: 3s}]";
-    let dir = agent("budget-model", "{budgets: {session: {runtime: 1s}}}", slow, "");
-    cut(&dir, "max_runtime");
-    assert_eq!(at_work(&dir, &RELEASE).code, 0);
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+    let dir = agent_project("budget-model", "{budgets: {session: {runtime: 1s}}}", slow, "");
+    run_until_interrupted(&dir, "max_runtime");
+    assert_eq!(run_with_path(&dir, &RELEASE_ARGS).code, 0);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    let all = types(&dir, "cut-1");
+    let all = event_types(&dir, "cut-1");
     assert_eq!(all.iter().filter(|name| *name == "assistant.message").count(), 1, "{all:?}");
     assert!(all.iter().any(|name| name == "turn.interrupted"), "{all:?}");
 }
 
 #[test]
-fn a_gate_that_the_runtime_cuts_is_run_again_and_blames_nobody() {
-    let gate = slow_at_first("gate");
+fn gate_interrupted_by_the_runtime_reruns_and_is_not_a_failure() {
+    let gate = slow_first_call("gate");
     let workflow = format!(
         "version: 1\nname: cut\npolicy: {{budgets: {{session: {{runtime: 1s}}}}}}\ngates: {{detect: false, rerun: false, gates: [{{name: tests, argv: [sh, -c, \"{gate}\"]}}]}}\nnodes:\n  - {{name: verify, kind: gate, on_success: done, on_failure: failed}}\n"
     );
-    let dir = with("budget-gate", &workflow);
-    cut(&dir, "max_runtime");
-    assert_eq!(at_work(&dir, &RELEASE).code, 0);
-    let resumed = at_work(&dir, &["resume", "cut-1"]);
+    let dir = project_with_workflow("budget-gate", &workflow);
+    run_until_interrupted(&dir, "max_runtime");
+    assert_eq!(run_with_path(&dir, &RELEASE_ARGS).code, 0);
+    let resumed = run_with_path(&dir, &["resume", "cut-1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!(types(&dir, "cut-1").iter().filter(|name| *name == "gate.checked").count(), 1);
-    assert_eq!(lines(&dir, "gate"), 2);
+    assert_eq!(event_types(&dir, "cut-1").iter().filter(|name| *name == "gate.checked").count(), 1);
+    assert_eq!(line_count(&dir, "gate"), 2);
 }
 
-/// Budgets that are counted: each run is cut, and comes to its end with one default release.
+/// Counted budgets: each run is interrupted, and finishes after one default release.
 #[test]
 fn every_other_budget_lets_a_run_continue_after_one_default_release() {
     let used = "usage: {tokens_in: 5000, tokens_out: 5000}";
@@ -238,12 +251,16 @@ fn every_other_budget_lets_a_run_continue_after_one_default_release() {
         ("iterations", "{budgets: {session: {iterations: 1}}}", calls, "max_iterations"),
         ("calls", "{budgets: {session: {tool_calls: 1}}}", calls, "max_steps"),
     ] {
-        let dir = agent(&format!("budget-{name}"), policy, replies, job);
-        cut(&dir, reason);
-        let released = at_work(&dir, &RELEASE);
+        let dir = agent_project(&format!("budget-{name}"), policy, replies, job);
+        run_until_interrupted(&dir, reason);
+        let released = run_with_path(&dir, &RELEASE_ARGS);
         assert_eq!(released.code, 0, "{name}: {}{}", released.out, released.err);
-        assert!(released.out.contains("granted ") && released.out.contains(" in all, "), "{}", released.out);
-        let resumed = at_work(&dir, &["resume", "cut-1"]);
+        assert!(
+            released.out.contains("granted ") && released.out.contains(" in total, "),
+            "{}",
+            released.out
+        );
+        let resumed = run_with_path(&dir, &["resume", "cut-1"]);
         assert_eq!(resumed.code, 0, "{name}: {}{}", resumed.out, resumed.err);
     }
 }
@@ -260,64 +277,65 @@ fn budgets_of_turns_nodes_and_loops_continue_after_one_default_release() {
         ("node", "{nodes: {work: {turns: 2}}}", "node_budget", "3 more turns to node 'work'"),
         ("loop", "{budgets: {loop: {iterations: 1}}}", "max_cycle_iterations", "3 more iterations to loop-"),
     ] {
-        let dir = with(&format!("budget-{name}"), &workflow(policy));
-        cut(&dir, reason);
-        let released = at_work(&dir, &RELEASE);
+        let dir = project_with_workflow(&format!("budget-{name}"), &workflow(policy));
+        run_until_interrupted(&dir, reason);
+        let released = run_with_path(&dir, &RELEASE_ARGS);
         assert!(released.out.contains(unit), "{name}: {}{}", released.out, released.err);
-        let resumed = at_work(&dir, &["resume", "cut-1"]);
+        let resumed = run_with_path(&dir, &["resume", "cut-1"]);
         assert_eq!(resumed.code, 0, "{name}: {}{}", resumed.out, resumed.err);
-        assert_eq!(lines(&dir, "work"), 3, "{name}");
+        assert_eq!(line_count(&dir, "work"), 3, "{name}");
     }
 }
 
 #[test]
-fn the_last_screen_of_a_budget_names_the_commands_that_continue() {
-    let dir = with("budget-screen", &two_steps("{budgets: {session: {runtime: 1s}}}", ""));
-    let run = cut(&dir, "max_runtime");
+fn final_screen_of_a_budget_halt_shows_the_commands_to_continue() {
+    let dir =
+        project_with_workflow("budget-screen", &two_step_workflow("{budgets: {session: {runtime: 1s}}}", ""));
+    let run = run_until_interrupted(&dir, "max_runtime");
     assert!(
         run.out.contains("flyball release cut-1 --guard budget --why \"…\" && flyball resume cut-1"),
         "{}",
         run.out
     );
-    assert!(run.out.contains("# raise the budget by a step, and continue"), "{}", run.out);
+    assert!(run.out.contains("# raise the budget by one step and continue"), "{}", run.out);
 }
 
 #[test]
-fn two_stores_in_one_folder_have_a_workspace_each() {
-    let dir = folder("two-stores");
+fn two_stores_in_one_folder_have_separate_workspaces() {
+    let dir = test_dir("two-stores");
     std::fs::create_dir(dir.join("project")).unwrap();
     std::fs::write(dir.join("project/marks"), "").unwrap();
     let workflow = "version: 1\nname: mark\nworkspace: {copy: project}\nnodes:\n  - {name: work, kind: command, run: 'echo x >> marks; test $(wc -l < marks) -eq 1', on_success: done, on_failure: failed}\n";
     std::fs::write(dir.join("workflow.yaml"), workflow).unwrap();
     for store in ["sqlite:a.db", "sqlite:b.db", "sqlite:", "memory:"] {
-        let run = at_work(&dir, &["run", "workflow.yaml", "--session", "same", "--store", store]);
+        let run = run_with_path(&dir, &["run", "workflow.yaml", "--session", "same", "--store", store]);
         assert_eq!(run.code, 0, "{store}: {}{}", run.out, run.err);
     }
     for workspace in ["a.db.files/runs/same", "b.db.files/runs/same", ".flyball/runs/same"] {
         let marks = dir.join(workspace).join("workspace/marks");
         assert_eq!(std::fs::read_to_string(&marks).unwrap(), "x\n", "{workspace}");
     }
-    // Names that only differ in what a folder's name cannot have.
+    // Names that only differ in characters that a directory name cannot have.
     for session in ["a/b", "a_b", "a b"] {
-        let run = at_work(&dir, &["run", "workflow.yaml", "--session", session]);
+        let run = run_with_path(&dir, &["run", "workflow.yaml", "--session", session]);
         assert_eq!(run.code, 0, "{session}: {}{}", run.out, run.err);
     }
 }
 
 #[test]
-fn a_run_from_before_stores_had_folders_of_their_own_keeps_its_workspace() {
-    let dir = folder("old-workspace");
+fn run_with_the_old_folder_layout_keeps_its_workspace() {
+    let dir = test_dir("old-workspace");
     std::fs::create_dir(dir.join("project")).unwrap();
     std::fs::write(dir.join("project/marks"), "").unwrap();
     let workflow = "version: 1\nname: mark\nworkspace: {copy: project}\nnodes:\n  - {name: ask, kind: human, ask: 'How?', next: work}\n  - {name: work, kind: command, run: 'cat marks; grep -q old marks', on_success: done, on_failure: failed}\n";
     std::fs::write(dir.join("workflow.yaml"), workflow).unwrap();
     let store = ["--store", "sqlite:a.db"];
-    let run = at_work(&dir, &[&["run", "workflow.yaml", "--session", "s"], &store[..]].concat());
+    let run = run_with_path(&dir, &[&["run", "workflow.yaml", "--session", "s"], &store[..]].concat());
     assert_eq!(run.code, 4, "{}{}", run.out, run.err);
     std::fs::create_dir_all(dir.join("runs")).unwrap();
     std::fs::rename(dir.join("a.db.files/runs/s"), dir.join("runs/s")).unwrap();
     std::fs::write(dir.join("runs/s/workspace/marks"), "old\n").unwrap();
-    let run = at_work(&dir, &[&["send", "s", "so"], &store[..]].concat());
+    let run = run_with_path(&dir, &[&["send", "s", "so"], &store[..]].concat());
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(dir.join("a.db.files/runs/s/workspace/marks").exists() && !dir.join("runs/s").exists());
 }

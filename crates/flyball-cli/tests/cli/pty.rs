@@ -1,4 +1,4 @@
-//! A terminal of our own: the real binary in a pseudo terminal, and what its screen shows.
+//! Runs the real binary in a pseudoterminal and captures its screen.
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -11,35 +11,35 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes anywhere near as long.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// Far longer than any test takes.
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The binary in a terminal.
-pub(crate) struct Terminal {
+/// The binary in a pseudoterminal.
+pub(crate) struct PtySession {
     child: Child,
     master: File,
-    /// Kept open, so that the terminal is there when the process is gone.
+    /// Kept open, so that the terminal outlives the process.
     slave: Option<File>,
     pieces: Receiver<Vec<u8>>,
     text: Vec<u8>,
     columns: usize,
 }
 
-/// What was seen.
-pub(crate) struct Ended {
+/// Captured output.
+pub(crate) struct PtyResult {
     pub(crate) code: i32,
-    /// Everything that was written, as it was written.
+    /// The raw output.
     pub(crate) text: String,
     /// The screen after each update of the live lines.
     pub(crate) frames: Vec<String>,
-    /// The screen at the end, with everything that has scrolled away.
+    /// The final screen, including scrolled lines.
     pub(crate) screen: String,
-    /// See [`Terminal::is_as_usual`].
-    pub(crate) as_usual: bool,
+    /// See [`PtySession::has_default_settings`].
+    pub(crate) settings_restored: bool,
 }
 
-impl Terminal {
-    /// Starts `flyball` in a folder, in a terminal of this size.
+impl PtySession {
+    /// Starts `flyball` in a directory, in a terminal of this size.
     pub(crate) fn start(folder: &Path, args: &[&str], env: &[(&str, &str)], size: (u16, u16)) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
         command
@@ -68,14 +68,14 @@ impl Terminal {
         let (give, pieces) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // When everybody has closed their end, reading fails.
+            // Reading fails once all other ends are closed.
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 if give.send(buffer[..count].to_vec()).is_err() {
                     return;
                 }
             }
         });
-        Terminal {
+        PtySession {
             child,
             master,
             slave: Some(slave),
@@ -85,36 +85,36 @@ impl Terminal {
         }
     }
 
-    /// Waits until this was written.
+    /// Waits for a text in the output.
     pub(crate) fn wait_for(&mut self, words: &str) {
         let begun = Instant::now();
         while !String::from_utf8_lossy(&self.text).contains(words) {
-            let left = DEADLINE.saturating_sub(begun.elapsed());
+            let left = TEST_TIMEOUT.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {
                 Ok(piece) => self.text.extend(piece),
-                Err(_) => panic!("{words:?} never came: {}", String::from_utf8_lossy(&self.text)),
+                Err(_) => panic!("{words:?} never appeared: {}", String::from_utf8_lossy(&self.text)),
             }
         }
     }
 
-    /// Types something.
-    pub(crate) fn enter(&mut self, text: &str) {
+    /// Types a text.
+    pub(crate) fn type_line(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).expect("typed");
     }
 
-    /// What Ctrl-C does.
-    pub(crate) fn interrupt(&self) {
+    /// Sends Ctrl-C.
+    pub(crate) fn send_ctrl_c(&self) {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("a signal");
     }
 
-    /// Whether keys are shown and come line by line, as in a terminal that nobody has changed.
-    pub(crate) fn is_as_usual(&self) -> bool {
+    /// Whether the terminal echoes input and reads it line by line, as by default.
+    pub(crate) fn has_default_settings(&self) -> bool {
         let modes = tcgetattr(&self.master).expect("its modes").local_modes;
         modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
-    /// Waits for the end.
-    pub(crate) fn end(mut self) -> Ended {
+    /// Waits for the exit.
+    pub(crate) fn wait(mut self) -> PtyResult {
         let begun = Instant::now();
         let code = loop {
             if let Ok(piece) = self.pieces.recv_timeout(Duration::from_millis(20)) {
@@ -122,23 +122,23 @@ impl Terminal {
             } else if let Some(status) = self.child.try_wait().expect("a status") {
                 break status.code().expect("an exit code, not a signal");
             }
-            if begun.elapsed() > DEADLINE {
+            if begun.elapsed() > TEST_TIMEOUT {
                 let _ = self.child.kill();
-                panic!("it did not end: {}", String::from_utf8_lossy(&self.text));
+                panic!("it did not exit: {}", String::from_utf8_lossy(&self.text));
             }
         };
-        let as_usual = self.is_as_usual();
-        // With nobody at the other end, what was written is read to its end.
+        let as_usual = self.has_default_settings();
+        // With the other end closed, the rest of the output is read to its end.
         drop(self.slave.take());
         self.text.extend(self.pieces.iter().flatten());
         let text = String::from_utf8(self.text).expect("UTF-8");
-        let (frames, screen) = shown(&text, self.columns);
-        Ended { code, text, frames, screen, as_usual }
+        let (frames, screen) = replay_screen(&text, self.columns);
+        PtyResult { code, text, frames, screen, settings_restored: as_usual }
     }
 }
 
-/// What a terminal shows of a text, after every update and at the end.
-fn shown(text: &str, columns: usize) -> (Vec<String>, String) {
+/// Renders a text as a terminal would, after every update and at the end.
+fn replay_screen(text: &str, columns: usize) -> (Vec<String>, String) {
     let mut lines: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0_usize, 0_usize);
     let mut frames = Vec::new();

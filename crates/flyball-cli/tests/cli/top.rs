@@ -1,10 +1,10 @@
-//! `flyball top` without a terminal: the table once, or a JSON object for each session. It only looks.
+//! `flyball top` without a terminal: the table once, or one JSON object per session. Read-only.
 
-use crate::kit::{Store, flyball, folder};
+use crate::command_harness::{CliStore, run_flyball, test_dir};
 use serde_json::Value;
 
-/// A session that runs, one that is stopped, one that needs a yes, one that asks, and a family of two.
-fn several(store: &Store) {
+/// Creates sessions that run, are stopped, await approval or ask a question, and a parent with a child.
+fn create_sessions(store: &CliStore) {
     let workflow = r#""workflow":{"nodes":["coder","verifier"],"edges":[{"from":"coder","to":"verifier"},{"from":"verifier","to":"coder"}],"signals":["tests"]}"#;
     let lines = [
         r#"{"type":"user.message","session":"runs","text":"hello"}"#.to_owned(),
@@ -25,9 +25,9 @@ fn several(store: &Store) {
 }
 
 #[test]
-fn the_table_has_everybody_and_whoever_needs_a_person_first() {
-    let store = Store::file("top-once");
-    several(&store);
+fn table_lists_all_sessions_with_those_needing_a_person_first() {
+    let store = CliStore::in_file("top-once");
+    create_sessions(&store);
     for args in [&["top", "--once"][..], &["top"]] {
         let run = store.run(args);
         assert_eq!((run.code, run.err.as_str()), (0, ""));
@@ -55,22 +55,22 @@ fn the_table_has_everybody_and_whoever_needs_a_person_first() {
             ("stopped", &["halted", "halt stopped by anna: wrong branch"][..]),
             ("yes", &["awaiting approval"]),
             ("asks", &["awaiting answer", "Which day?"]),
-            ("family", &["coder", "Loop 1/8", "failing tests 2 → 1", "1234", "$0.2500"]),
-            ("left.1", &["└ left.1", "running", "1234", "$0.2500"]),
+            ("family", &["coder", "Loop 1/8", "failing tests 2 → 1", "1,234", "$0.25"]),
+            ("left.1", &["└ left.1", "running", "1,234", "$0.25"]),
         ] {
             for part in parts {
                 assert!(lines[at(name)].contains(part), "{part}: {}", lines[at(name)]);
             }
         }
-        assert!(!run.out.contains('\x1b'), "no colours without a terminal");
+        assert!(!run.out.contains('\x1b'), "no colors without a terminal");
     }
     assert_eq!(store.run(&["top", "--once", "--limit", "2"]).out.lines().count(), 4);
 }
 
 #[test]
-fn as_json_each_session_is_an_object_of_its_own() {
-    let store = Store::own("top-json");
-    several(&store);
+fn json_output_has_one_object_per_session() {
+    let store = CliStore::project_store("top-json");
+    create_sessions(&store);
     let run = store.run(&["top", "--json"]);
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     let all: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -90,8 +90,8 @@ fn as_json_each_session_is_an_object_of_its_own() {
 }
 
 #[test]
-fn the_limit_is_the_one_that_the_session_was_decided_under() {
-    let store = Store::own("top-limits");
+fn limits_are_those_of_the_session_policy() {
+    let store = CliStore::project_store("top-limits");
     let started = r#"{"type":"session.started","session":"w","policy":{"budgets":{"loop":{"iterations":3}}},"workflow":{"nodes":["a","b"],"edges":[{"from":"a","to":"b"},{"from":"b","to":"a"}]}}"#;
     store.event(started);
     store.event(r#"{"type":"transition.requested","session":"w","from":"a","to":"b"}"#);
@@ -99,19 +99,19 @@ fn the_limit_is_the_one_that_the_session_was_decided_under() {
 }
 
 #[test]
-fn it_only_looks() {
-    let dir = folder("top-nothing");
+fn top_changes_nothing() {
+    let dir = test_dir("top-nothing");
     for args in [&["top", "--once"][..], &["top", "--json"], &["top"]] {
-        let run = flyball(&dir, args, b"", &[]);
+        let run = run_flyball(&dir, args, b"", &[]);
         assert_eq!(run.code, 1, "{}", run.out);
         assert!(run.err.starts_with("error[store_missing]: "), "{}", run.err);
     }
     assert!(!dir.join(".flyball").exists());
-    let store = Store::own("top-empty");
+    let store = CliStore::project_store("top-empty");
     store.observe("");
-    assert!(store.run(&["top", "--once"]).out.contains("no session yet"));
+    assert!(store.run(&["top", "--once"]).out.contains("no sessions yet"));
     assert_eq!(store.run(&["top", "--json"]).out, "");
-    several(&store);
+    create_sessions(&store);
     let before = store.count("SELECT count(*) FROM flyball_events");
     store.run(&["top", "--once"]);
     assert_eq!(store.count("SELECT count(*) FROM flyball_events"), before);

@@ -1,25 +1,25 @@
-//! Upgrades: stores of older versions go on under the present one, and two versions work on one store side by side.
+//! Upgrades: stores of older versions continue under the current one, and two versions can share a store.
 
-use crate::kit::{Store, flyball, folder, root};
+use crate::command_harness::{CliStore, repo_root, run_flyball, test_dir};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn fixture(name: &str) -> String {
-    std::fs::read_to_string(root().join("fixtures/stores/v1").join(name)).unwrap()
+    std::fs::read_to_string(repo_root().join("fixtures/stores/v1").join(name)).unwrap()
 }
 
-/// A store as the first version left it.
-fn first_version(name: &str) -> Store {
-    let store = Store::file(name);
-    store.sql().execute_batch(&fixture("store.sql")).unwrap();
+/// A store as written by the first version.
+fn v1_store(name: &str) -> CliStore {
+    let store = CliStore::in_file(name);
+    store.open_database().execute_batch(&fixture("store.sql")).unwrap();
     store
 }
 
 #[test]
-fn a_store_of_the_first_version_goes_on_as_it_was() {
-    let store = first_version("upgrade-v1");
-    let states = |store: &Store| -> Vec<(String, String, u64)> {
+fn v1_store_continues_unchanged() {
+    let store = v1_store("upgrade-v1");
+    let states = |store: &CliStore| -> Vec<(String, String, u64)> {
         let list = store.json(&["list"]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let row =
@@ -53,9 +53,9 @@ fn a_store_of_the_first_version_goes_on_as_it_was() {
 }
 
 #[test]
-fn a_store_of_the_first_version_survives_a_kill_at_its_first_use() {
+fn v1_store_survives_a_kill_during_migration() {
     for round in 0..20_u64 {
-        let store = first_version(&format!("upgrade-killed-{round}"));
+        let store = v1_store(&format!("upgrade-killed-{round}"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
             .args(["observe", "--store", "sqlite:events.db"])
             .current_dir(&store.folder)
@@ -69,23 +69,25 @@ fn a_store_of_the_first_version_survives_a_kill_at_its_first_use() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(store.json(&["list"]).as_array().unwrap().len(), 5, "round {round}");
-        let whole =
-            store.sql().query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap();
+        let whole = store
+            .open_database()
+            .query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
+            .unwrap();
         assert_eq!(whole, "ok", "round {round}");
     }
 }
 
-/// The program of an older version, which `cargo xtask test --long` builds.
-#[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn before() -> Option<PathBuf> {
-    let program = std::env::var_os("FLYBALL_BEFORE").map(PathBuf::from);
+/// The binary of an older version, built by `cargo xtask test --long`.
+#[allow(clippy::print_stdout, reason = "a skipped test says so")]
+fn older_program() -> Option<PathBuf> {
+    let program = std::env::var_os("FLYBALL_OLDER_PROGRAM").map(PathBuf::from);
     if program.is_none() {
-        println!("skipped: FLYBALL_BEFORE does not name a program of an older version");
+        println!("skipped: FLYBALL_OLDER_PROGRAM is not set to the binary of an older version");
     }
     program
 }
 
-fn hook(program: &Path, dir: &Path, call: u32, command: &str) -> String {
+fn run_hook(program: &Path, dir: &Path, call: u32, command: &str) -> String {
     let input = json!({"session_id": "s1", "cwd": dir, "hook_event_name": "PreToolUse", "tool_name": "Bash",
         "tool_use_id": format!("t{call}"), "tool_input": {"command": command}});
     let mut child = Command::new(program)
@@ -105,36 +107,36 @@ fn hook(program: &Path, dir: &Path, call: u32, command: &str) -> String {
 
 #[test]
 fn hooks_of_two_versions_work_on_one_store() {
-    let Some(before) = before() else { return };
+    let Some(before) = older_program() else { return };
     let now = PathBuf::from(env!("CARGO_BIN_EXE_flyball"));
     for (name, programs) in [("old-first", [&before, &now]), ("new-first", [&now, &before])] {
-        let dir = folder(&format!("upgrade-{name}"));
+        let dir = test_dir(&format!("upgrade-{name}"));
         // Enough calls for several snapshots of each version.
         for call in 0..120 {
             let program = programs[(call / 3 % 2) as usize];
-            let said = hook(program, &dir, call, &format!("make part{call}"));
+            let said = run_hook(program, &dir, call, &format!("make part{call}"));
             assert_eq!(said, "", "{name}, call {call}");
         }
-        let list = flyball(&dir, &["list", "--json"], b"", &[]);
+        let list = run_flyball(&dir, &["list", "--json"], b"", &[]);
         let list: Value = serde_json::from_str(&list.out).unwrap();
         assert_eq!(list[0]["events"], 120, "{name}: every call was counted once");
-        // A loop is seen across both versions, and its end is final for both.
+        // A loop is detected across both versions, and its halt is final for both.
         let mut said: Vec<String> = Vec::new();
         for call in 200..220 {
-            said.push(hook(programs[(call % 2) as usize], &dir, call, "make all"));
+            said.push(run_hook(programs[(call % 2) as usize], &dir, call, "make all"));
         }
         assert!(said.iter().rev().take(2).all(|said| said.contains("halted")), "{name}: {said:?}");
-        let doctor = flyball(&dir, &["doctor"], b"", &[]);
+        let doctor = run_flyball(&dir, &["doctor"], b"", &[]);
         assert!(doctor.out.contains("ok     integrity"), "{name}: {}", doctor.out);
     }
 }
 
 #[test]
 fn an_older_version_refuses_a_newer_schema() {
-    let Some(before) = before() else { return };
-    let store = Store::file("upgrade-newer");
+    let Some(before) = older_program() else { return };
+    let store = CliStore::in_file("upgrade-newer");
     store.event(r#"{"type":"user.message","session":"s","text":"x"}"#);
-    store.sql().execute("UPDATE flyball_meta SET value = '99' WHERE key = 'schema'", []).unwrap();
+    store.open_database().execute("UPDATE flyball_meta SET value = '99' WHERE key = 'schema'", []).unwrap();
     let output = Command::new(before)
         .args(["list", "--store", "sqlite:events.db"])
         .current_dir(&store.folder)

@@ -1,26 +1,26 @@
-//! The HTTP API: events with the key of a host, a person's acts with a person's key on the routes for people. The server is
-//! stopped and started again in the middle of every scenario.
+//! The HTTP API: events are sent with a host's key, operator actions with a person's key on the operator routes. The
+//! server is restarted in the middle of every scenario.
 
-use crate::compare::settle;
-use crate::kit::folder;
-use crate::operator::{answers_in_words, answers_nothing, answers_null, pause};
+use crate::command_harness::test_dir;
+use crate::compare::assert_no_errors;
+use crate::operator::{answers_in_words, answers_null, answers_without_a_plan, pause};
 use crate::pipe;
-use crate::rows::{EVERYTHING_IS_DELIVERED, Store};
-use crate::server::Server;
-use crate::table::{Path, Scenario, Step, carried_by};
-use flyball_journal::Address;
-use flyball_serve::{KeyRequest, Keys, Role};
+use crate::scenario_table::{ConformancePath, Scenario, ScenarioStep, supported_scenarios};
+use crate::server_harness::TestServer;
+use crate::store_rows::{DELIVERY_POLICY, StoreRows};
+use flyball_server::{ApiKeyRequest, ApiKeyStore, AuthRole};
+use flyball_store::StoreAddress;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const WORKERS: usize = 4;
+const PARALLEL_SCENARIOS: usize = 4;
 /// The label that calls a person.
 const LABEL: &str = "flyball-hitl:loop-prevention";
 
-/// Why the HTTP API does not carry a scenario.
-pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
+/// The reason why the HTTP API does not support a scenario.
+pub(crate) fn unsupported_reason(scenario: &Scenario) -> Option<&'static str> {
     if scenario.has_any(&["policy.changed"]) {
         return Some("recorded_by_flyball");
     }
@@ -30,47 +30,54 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
     if answers_null(scenario) {
         return Some("no_classifier");
     }
-    answers_nothing(scenario).then_some("nothing_to_answer")
+    answers_without_a_plan(scenario).then_some("nothing_to_answer")
 }
 
-/// The keys, which live in the store.
-struct KeyRing(BTreeMap<&'static str, String>);
+/// The keys, which are stored in the store.
+struct RoleKeys(BTreeMap<&'static str, String>);
 
-impl KeyRing {
+impl RoleKeys {
     fn new(store: &str) -> Self {
-        let keys = Keys::new(Address::read(store, std::path::Path::new("/")).unwrap().open().unwrap());
+        let keys =
+            ApiKeyStore::new(StoreAddress::parse(store, std::path::Path::new("/")).unwrap().open().unwrap());
         let roles = [
-            ("desk", Role::Host),
-            ("chat", Role::Channel),
-            ("anna", Role::Operator),
-            ("berta", Role::Operator),
+            ("desk", AuthRole::Host),
+            ("chat", AuthRole::Channel),
+            ("anna", AuthRole::Operator),
+            ("berta", AuthRole::Operator),
         ];
-        let create = |(name, role): (&'static str, Role)| {
-            let wanted =
-                KeyRequest { name, role, sessions: None, all_sessions: role < Role::Operator, ttl_ms: None };
+        let create = |(name, role): (&'static str, AuthRole)| {
+            let wanted = ApiKeyRequest {
+                name,
+                role,
+                sessions: None,
+                all_sessions: role < AuthRole::Operator,
+                ttl_ms: None,
+            };
             (name, keys.create_requested(wanted).unwrap().secret)
         };
-        KeyRing(roles.into_iter().map(create).collect())
+        RoleKeys(roles.into_iter().map(create).collect())
     }
 
-    fn of(&self, name: &str) -> &str {
+    fn key(&self, name: &str) -> &str {
         &self.0[name]
     }
 }
 
-struct Client<'a> {
-    server: &'a Server,
-    keys: &'a KeyRing,
+struct ScenarioClient<'a> {
+    server: &'a TestServer,
+    keys: &'a RoleKeys,
 }
 
-impl Client<'_> {
+impl ScenarioClient<'_> {
     fn post(&self, key: &str, path: &str, body: &Value) -> Value {
-        let (_, answer) = self.server.ask("POST", path, Some(self.keys.of(key)), Some(&body.to_string()));
+        let (_, answer) =
+            self.server.request("POST", path, Some(self.keys.key(key)), Some(&body.to_string()));
         serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{path}: {answer}"))
     }
 
-    /// Sends a step by the route that is there for it.
-    fn send(&self, scenario: &Scenario, step: &Step, event: Value) -> Value {
+    /// Sends a step through its route.
+    fn send(&self, scenario: &Scenario, step: &ScenarioStep, event: Value) -> Value {
         pause(if scenario.is_timed() { 0 } else { step.wait_ms });
         let session = event["session"].as_str().unwrap().to_owned();
         let by = event["by"].as_str().unwrap_or("anna");
@@ -79,8 +86,8 @@ impl Client<'_> {
             "human.stopped" => self.post(by, &route("stop"), &json!({"why": event["why"]})),
             "human.released" if step.takes_label_off => {
                 let label = json!({"session": session, "label": LABEL, "action": "removed", "by": by, "why": event["why"]});
-                let told = self.post(by, "/v1/labels", &label);
-                told.get("decision").cloned().unwrap_or(told)
+                let reply = self.post(by, "/v1/labels", &label);
+                reply.get("decision").cloned().unwrap_or(reply)
             }
             "human.released" => {
                 let mut body = json!({"why": event["why"]});
@@ -96,15 +103,15 @@ impl Client<'_> {
                 self.post(by, &route("confirmation"), &json!({"answer": event["value"], "ticket": ticket}))
             }
             "person.message" => self.post("chat", "/v1/events", &event),
-            // A policy of its own is for a person to bring, and so is a time other than that of arrival.
+            // Only a person may set a policy or a time other than the time of arrival.
             "session.started" if event.get("policy").is_some() => self.post("anna", "/v1/events", &event),
             _ => self.post(if scenario.is_timed() { "anna" } else { "desk" }, "/v1/events", &event),
         }
     }
 
-    /// The ticket for the plan that waits, as the inbox gives it out.
+    /// The ticket of the pending plan, from the inbox.
     fn ticket(&self, by: &str, session: &str) -> Value {
-        let (_, inbox) = self.server.ask("GET", "/v1/inbox", Some(self.keys.of(by)), None);
+        let (_, inbox) = self.server.request("GET", "/v1/inbox", Some(self.keys.key(by)), None);
         let inbox: Value = serde_json::from_str(&inbox).unwrap();
         let waiting = inbox["waiting"].as_array().unwrap().iter().find(|one| one["session"] == session);
         waiting.map_or(Value::Null, |one| one["ticket"].clone())
@@ -121,19 +128,19 @@ fn events(scenario: &Scenario) -> Vec<Value> {
 
 #[test]
 fn http() {
-    let scenarios = carried_by(Path::Http);
-    let place = folder("conformance-http");
-    std::fs::write(place.join("deliver.yaml"), EVERYTHING_IS_DELIVERED).unwrap();
+    let scenarios = supported_scenarios(ConformancePath::Http);
+    let place = test_dir("conformance-http");
+    std::fs::write(place.join("deliver.yaml"), DELIVERY_POLICY).unwrap();
     let store = format!("sqlite:{}", place.join("events.db").display());
     let mut keys = None;
     let answers: Vec<Mutex<Vec<Value>>> = scenarios.iter().map(|_| Mutex::default()).collect();
     for half in [0, 1] {
-        let server = Server::on(&place, &store, &["--no-socket", "--policy", "deliver.yaml"]);
-        let keys = keys.get_or_insert_with(|| KeyRing::new(&store));
-        let client = Client { server: &server, keys };
+        let server = TestServer::start_on(&place, &store, &["--no-socket", "--policy", "deliver.yaml"]);
+        let keys = keys.get_or_insert_with(|| RoleKeys::new(&store));
+        let client = ScenarioClient { server: &server, keys };
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..WORKERS {
+            for _ in 0..PARALLEL_SCENARIOS {
                 scope.spawn(|| {
                     while let Some((scenario, own)) = {
                         let at = next.fetch_add(1, Ordering::Relaxed);
@@ -151,12 +158,12 @@ fn http() {
             }
         });
     }
-    let rows = Store::open(&store);
+    let rows = StoreRows::open(&store);
     let outcome = |(scenario, answers): (_, Mutex<Vec<Value>>)| {
         let answers = answers.into_inner().unwrap();
-        let mut found = pipe::faults(scenario, &answers);
-        found.extend(rows.faults(scenario, &scenario.name, &answers));
+        let mut found = pipe::scenario_errors(scenario, &answers);
+        found.extend(rows.row_errors(scenario, &scenario.name, &answers));
         (scenario, found)
     };
-    settle(Path::Http, scenarios.iter().zip(answers).map(outcome).collect());
+    assert_no_errors(ConformancePath::Http, scenarios.iter().zip(answers).map(outcome).collect());
 }

@@ -1,121 +1,122 @@
-//! What is said beside an agent: events that its path does not see (`flyball tell`), and a person's commands.
+//! Actions outside the agent: events that its path does not see (`flyball tell`), and operator commands.
 
-use crate::compare::fault;
-use crate::kit::{Run, flyball, folder};
-use crate::rows::{EVERYTHING_IS_DELIVERED, Store};
-use crate::table::{Scenario, Step, Want};
+use crate::command_harness::{CommandOutput, run_flyball, test_dir};
+use crate::compare::answer_error;
+use crate::scenario_table::{ExpectedAnswer, Scenario, ScenarioStep};
+use crate::store_rows::{DELIVERY_POLICY, StoreRows};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What a person does.
-pub(crate) const PEOPLE: [&str; 4] =
+/// Events of a person.
+pub(crate) const PERSON_EVENTS: [&str; 4] =
     ["confirmation.answered", "person.message", "human.released", "human.stopped"];
 
-/// Whether a person answers where no plan waits. The commands and routes for people say so and record nothing.
-pub(crate) fn answers_nothing(scenario: &Scenario) -> bool {
+/// Whether a person answers without a pending plan. The operator commands and routes report that and record nothing.
+pub(crate) fn answers_without_a_plan(scenario: &Scenario) -> bool {
     let mut state = "running";
     scenario.steps.iter().any(|step| {
         let found = step.kind() == "confirmation.answered" && state != "awaiting_confirmation";
-        if let Want::Decision { state: after, .. } = &step.want {
+        if let ExpectedAnswer::Decision { state: after, .. } = &step.expected {
             state = after;
         }
         found
     })
 }
 
-/// Whether a plan is answered in words by an event of its own. People's words are a `person.message` elsewhere.
+/// Whether a plan is answered in free text with `confirmation.answered`. On other paths a person's text is a
+/// `person.message`.
 pub(crate) fn answers_in_words(scenario: &Scenario) -> bool {
-    let in_words = |step: &Step| step.event.get("value").is_none();
+    let in_words = |step: &ScenarioStep| step.event.get("value").is_none();
     scenario.steps.iter().any(|step| step.kind() == "confirmation.answered" && in_words(step))
 }
 
-/// Whether an answer is what a classifier says of words that it cannot read.
+/// Whether an answer is null, as a classifier reports an unclear answer.
 pub(crate) fn answers_null(scenario: &Scenario) -> bool {
-    let is_null = |step: &Step| step.event.get("value").is_some_and(Value::is_null);
+    let is_null = |step: &ScenarioStep| step.event.get("value").is_some_and(Value::is_null);
     scenario.steps.iter().any(|step| step.kind() == "confirmation.answered" && is_null(step))
 }
 
-/// A project of its own for a scenario, with its policy, which the user trusts. The user's own policy sends every effect
-/// somewhere.
-pub(crate) fn project(path: &str, scenario: &Scenario) -> PathBuf {
-    let place = folder(&format!("conformance-{path}-{}", scenario.name));
-    let config = config_of(&place).join("flyball");
+/// A project for one scenario with the scenario's policy, which the user trusts. The user's own policy delivers every
+/// effect.
+pub(crate) fn project_dir(path: &str, scenario: &Scenario) -> PathBuf {
+    let place = test_dir(&format!("conformance-{path}-{}", scenario.name));
+    let config = config_dir(&place).join("flyball");
     let _ = std::fs::remove_dir_all(&config);
     std::fs::create_dir_all(&config).unwrap();
-    std::fs::write(config.join("flyball.yaml"), EVERYTHING_IS_DELIVERED).unwrap();
+    std::fs::write(config.join("flyball.yaml"), DELIVERY_POLICY).unwrap();
     let policy = match &scenario.policy {
         Value::Null => return place,
         Value::String(preset) => json!({"preset": preset}),
         policy => policy.clone(),
     };
     std::fs::write(place.join("flyball.json"), policy.to_string()).unwrap();
-    crate::kit::trusted(&place);
+    crate::command_harness::trust_policy(&place);
     place
 }
 
-/// Where the user of a project keeps their configuration: not inside of it.
-fn config_of(project: &Path) -> PathBuf {
+/// The user's configuration folder, outside the project.
+fn config_dir(project: &Path) -> PathBuf {
     let mut name = project.as_os_str().to_owned();
     name.push(".config");
     PathBuf::from(name)
 }
 
-/// The variables of the user of a project.
+/// The environment of a project's user.
 pub(crate) fn environment(project: &Path) -> Vec<(String, String)> {
-    let config = config_of(project).to_str().unwrap().to_owned();
-    let state = crate::kit::state(project).to_str().unwrap().to_owned();
+    let config = config_dir(project).to_str().unwrap().to_owned();
+    let state = crate::command_harness::state_dir(project).to_str().unwrap().to_owned();
     let own =
         [("XDG_CONFIG_HOME", config), ("XDG_STATE_HOME", state), ("PATH", std::env::var("PATH").unwrap())];
     own.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// The address of a project's own store.
-pub(crate) fn store_of(project: &Path) -> String {
+/// The address of a project's store.
+pub(crate) fn store_address(project: &Path) -> String {
     format!("sqlite:{}", project.join(".flyball/flyball.db").display())
 }
 
-/// One session of a project's store, seen from outside of the process that works in it.
-pub(crate) struct Beside {
+/// A session in a project's store, accessed from outside the process under test.
+pub(crate) struct OperatorSession {
     pub(crate) folder: PathBuf,
-    /// The address of the store.
+    /// The store address.
     pub(crate) store: String,
     pub(crate) session: String,
     env: Vec<(String, String)>,
-    rows: Store,
-    /// The last event of the session, and of the one below it, that was looked at.
-    seen: [u64; 2],
+    rows: StoreRows,
+    /// The last inspected event of the session and of its child.
+    last_seqs: [u64; 2],
 }
 
-impl Beside {
-    /// A session that may not be there yet, in a store that is.
+impl OperatorSession {
+    /// A session that may not exist yet, in an existing store.
     pub(crate) fn new(folder: &Path, session: &str) -> Self {
-        let store = store_of(folder);
-        let (rows, env) = (Store::open(&store), environment(folder));
+        let store = store_address(folder);
+        let (rows, env) = (StoreRows::open(&store), environment(folder));
         let (folder, session) = (folder.to_owned(), session.to_owned());
-        Beside { folder, store, session, env, rows, seen: [0, 0] }
+        OperatorSession { folder, store, session, env, rows, last_seqs: [0, 0] }
     }
 
-    /// The name of the session that a step belongs to.
-    pub(crate) fn session_of(&self, step: &Step) -> String {
+    /// The session name of a step.
+    pub(crate) fn session_of(&self, step: &ScenarioStep) -> String {
         if step.child { format!("{}/child", self.session) } else { self.session.clone() }
     }
 
-    fn run(&self, args: &[&str], input: &str) -> Run {
+    fn run_command(&self, args: &[&str], input: &str) -> CommandOutput {
         let env: Vec<(&str, &str)> =
             self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        flyball(&self.folder, &[args, &["--json"]].concat(), input.as_bytes(), &env)
+        run_flyball(&self.folder, &[args, &["--json"]].concat(), input.as_bytes(), &env)
     }
 
-    /// Tells an event with `flyball tell`.
-    pub(crate) fn tell(&self, step: &Step) -> Run {
+    /// Reports an event with `flyball tell`.
+    pub(crate) fn tell_event(&self, step: &ScenarioStep) -> CommandOutput {
         let session = self.session_of(step);
-        let mut event = step.addressed(&self.session);
+        let mut event = step.with_session(&self.session);
         event.as_object_mut().unwrap().remove("session");
-        self.run(&["tell", "-", "--session", &session], &event.to_string())
+        self.run_command(&["tell", "-", "--session", &session], &event.to_string())
     }
 
-    /// Does what a person does, with the command that is there for it.
-    pub(crate) fn person(&self, step: &Step) -> Run {
+    /// Runs the operator command for a step.
+    pub(crate) fn run_operator_command(&self, step: &ScenarioStep) -> CommandOutput {
         let session = self.session_of(step);
         let text = |key: &str| step.event[key].as_str();
         let answer = &step.event["value"];
@@ -136,72 +137,77 @@ impl Beside {
         if let Some(n) = step.event["n"].as_u64() {
             args.extend(["--n".to_owned(), n.to_string()]);
         }
-        self.run(&args.iter().map(String::as_str).collect::<Vec<_>>(), "")
+        self.run_command(&args.iter().map(String::as_str).collect::<Vec<_>>(), "")
     }
 
-    /// Does or tells what the path itself does not carry; an error is one of the answers.
-    pub(crate) fn say(&self, step: &Step) -> Option<Value> {
-        let is_person = PEOPLE.contains(&step.kind()) || step.kind() == "user.message";
-        let run = if is_person { self.person(step) } else { self.tell(step) };
+    /// Submits a step that the path itself does not carry. Returns an error as an answer.
+    pub(crate) fn submit(&self, step: &ScenarioStep) -> Option<Value> {
+        let is_person = PERSON_EVENTS.contains(&step.kind()) || step.kind() == "user.message";
+        let run = if is_person { self.run_operator_command(step) } else { self.tell_event(step) };
         let code =
             run.err.split_once("error[").and_then(|(_, rest)| rest.split_once(']')).map(|(code, _)| code);
         code.map(|code| json!({"error": {"code": code}}))
     }
 
-    /// The events that were stored since the last look, with their decisions.
-    pub(crate) fn news(&mut self, step: &Step) -> Vec<(Value, Value)> {
+    /// The events stored since the last call, with their decisions.
+    pub(crate) fn new_events(&mut self, step: &ScenarioStep) -> Vec<(Value, Value)> {
         let session = self.session_of(step);
-        let seen = &mut self.seen[usize::from(step.child)];
+        let seen = &mut self.last_seqs[usize::from(step.child)];
         let news = self.rows.records(&session, *seen + 1);
         *seen += news.len() as u64;
         news
     }
 
-    /// What is wrong with what a step left in the store: the event itself, answered as wanted, and beside it only what the
-    /// path adds.
-    pub(crate) fn faults(&mut self, step: &Step, error: Option<&Value>, adds: &[&str]) -> Vec<String> {
-        let news = self.news(step);
-        judge(step, error, &news, adds)
+    /// The errors in the events that a step left in the store: its own event must have the expected decision, and only
+    /// events that the path adds may accompany it.
+    pub(crate) fn event_errors(
+        &mut self,
+        step: &ScenarioStep,
+        error: Option<&Value>,
+        adds: &[&str],
+    ) -> Vec<String> {
+        let news = self.new_events(step);
+        compare_events(step, error, &news, adds)
     }
 
-    /// The rows at the end, as they follow from the decisions that are stored.
-    pub(crate) fn row_faults(&self, scenario: &Scenario) -> Vec<String> {
-        Store::open(&self.store).faults_as_stored(scenario, &self.session)
+    /// The errors in the final rows, which must follow from the stored decisions.
+    pub(crate) fn row_errors(&self, scenario: &Scenario) -> Vec<String> {
+        StoreRows::open(&self.store).errors_from_stored_decisions(scenario, &self.session)
     }
 }
 
-/// What is wrong with the events that one step left in the store.
-pub(crate) fn judge(
-    step: &Step,
+/// The errors in the events that one step left in the store.
+pub(crate) fn compare_events(
+    step: &ScenarioStep,
     error: Option<&Value>,
     news: &[(Value, Value)],
     adds: &[&str],
 ) -> Vec<String> {
     let kinds: Vec<&str> = news.iter().map(|(event, _)| event["type"].as_str().unwrap_or("?")).collect();
     if let Some(error) = error {
-        let stored = (!news.is_empty()).then(|| format!("an error, and yet {kinds:?} is stored"));
-        return fault(step, error, None).into_iter().chain(stored).collect();
+        let stored = (!news.is_empty()).then(|| format!("expected an error, but {kinds:?} was stored"));
+        return answer_error(step, error, None).into_iter().chain(stored).collect();
     }
-    if step.want == Want::Again {
-        let stored = (!news.is_empty()).then(|| format!("sent again, and {kinds:?} is stored anew"));
+    if step.expected == ExpectedAnswer::SameAsBefore {
+        let stored = (!news.is_empty()).then(|| format!("a repeated event stored {kinds:?} again"));
         return stored.into_iter().collect();
     }
-    let Some(at) = news.iter().position(|(event, _)| is_event(step, event)) else {
-        return vec![format!("{} is not stored, only {kinds:?}", crate::compare::brief(&step.event))];
+    let Some(at) = news.iter().position(|(event, _)| is_event_of_step(step, event)) else {
+        return vec![format!("{} was not stored, only {kinds:?}", crate::compare::event_text(&step.event))];
     };
-    let mut found: Vec<String> = fault(step, &news[at].1, None).into_iter().collect();
+    let mut found: Vec<String> = answer_error(step, &news[at].1, None).into_iter().collect();
     for (other, (event, _)) in news.iter().enumerate().filter(|(other, _)| *other != at) {
         let kind = event["type"].as_str().unwrap_or("?");
         if !adds.contains(&kind) {
-            found.push(format!("{} brought event {other} besides: {event}", step.kind()));
+            found.push(format!("{} stored an additional event {other}: {event}", step.kind()));
         }
     }
     found
 }
 
-/// Whether a stored event is the one of a step: of its type, and about the same thing.
-pub(crate) fn is_event(step: &Step, event: &Value) -> bool {
-    const ABOUT: [&str; 12] = [
+/// Whether a stored event belongs to a step: same type and same subject.
+pub(crate) fn is_event_of_step(step: &ScenarioStep, event: &Value) -> bool {
+    const IDENTIFYING_FIELDS: [&str; 12] = [
         "type",
         "tool",
         "args",
@@ -215,18 +221,15 @@ pub(crate) fn is_event(step: &Step, event: &Value) -> bool {
         "ok",
         "text",
     ];
-    ABOUT.iter().all(|key| match step.event.get(*key) {
+    IDENTIFYING_FIELDS.iter().all(|key| match step.event.get(*key) {
         None => true,
-        // Where nothing is said of it, the path has its own words for the same.
+        // Fields missing from the stored event are not compared, because the path may use its own.
         Some(wanted) => event.get(*key).is_none_or(|found| found == wanted),
     })
 }
 
-/// Lets the time of a step pass where the program, and not the sender, says what time it is.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what is decided depends on the time that passes between two events"
-)]
+/// Waits before a step if the program and not the sender sets the time.
+#[expect(clippy::disallowed_methods, reason = "the decision depends on the time between two events")]
 pub(crate) fn pause(ms: u64) {
     std::thread::sleep(std::time::Duration::from_millis(ms));
 }

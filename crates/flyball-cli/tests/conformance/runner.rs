@@ -1,22 +1,24 @@
-//! The runner: a workflow whose run brings the events of a scenario. Where a scenario consists of tool calls alone, the
-//! workflow is made from them; otherwise the table has one.
+//! The runner: a workflow whose run produces the events of a scenario. If a scenario consists only of tool calls, the
+//! workflow is generated from them; otherwise the table contains one.
 
-use crate::compare::{brief, fault, run};
-use crate::kit::flyball;
-use crate::operator::{environment, is_event, project, store_of};
-use crate::rows::Store;
-use crate::table::{Path, Run, Scenario, Step, Want, carried_by};
+use crate::command_harness::run_flyball;
+use crate::compare::{answer_error, event_text, run_scenarios};
+use crate::operator::{environment, is_event_of_step, project_dir, store_address};
+use crate::scenario_table::{
+    ConformancePath, ExpectedAnswer, Scenario, ScenarioRun, ScenarioStep, supported_scenarios,
+};
+use crate::store_rows::StoreRows;
 use serde_json::{Map, Value, json};
 use std::path::Path as File;
 
-/// The session of a run.
+/// The session name of a run.
 const SESSION: &str = "s1";
 
-/// Why the runner does not carry a scenario.
-pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
-    let made = |step: &Step| step.kind() == "tool.requested" || step.kind() == "tool.finished";
+/// The reason why the runner does not support a scenario.
+pub(crate) fn unsupported_reason(scenario: &Scenario) -> Option<&'static str> {
+    let made = |step: &ScenarioStep| step.kind() == "tool.requested" || step.kind() == "tool.finished";
     let later = || scenario.steps.iter().skip(1);
-    // Calls of one answer run one after the other, each to its end.
+    // Calls of one answer run sequentially.
     let pairs = scenario.steps.windows(2).all(|pair| {
         pair[0].kind() != "tool.requested" || pair[0].is_refused() || pair[1].kind() == "tool.finished"
     });
@@ -25,8 +27,8 @@ pub(crate) fn refuses(scenario: &Scenario) -> Option<&'static str> {
     (!carried).then_some("no_such_workflow")
 }
 
-/// A workflow of one agent that makes the calls of a scenario. Its tools read their results from files, one after the other.
-fn of_calls(scenario: &Scenario, place: &File) -> Run {
+/// A workflow with one agent that makes the calls of a scenario. Its tools read their results from files, in order.
+fn workflow_for_calls(scenario: &Scenario, place: &File) -> ScenarioRun {
     let mut replies: Vec<Value> = Vec::new();
     let mut tools = Map::new();
     let mut results = 0;
@@ -36,10 +38,10 @@ fn of_calls(scenario: &Scenario, place: &File) -> Run {
     for step in scenario.steps.iter().skip(1) {
         let event = &step.event;
         if !halted {
-            // A run that is halted asks for nothing more.
+            // A halted run makes no more requests.
             find.push(step.clone());
         }
-        halted |= matches!(&step.want, Want::Decision { state, .. } if state == "halted");
+        halted |= matches!(&step.expected, ExpectedAnswer::Decision { state, .. } if state == "halted");
         if step.kind() == "tool.finished" {
             let text = event["output"].as_str().or(event["error"].as_str()).unwrap();
             std::fs::write(place.join(format!("results/{results}")), text).unwrap();
@@ -69,11 +71,11 @@ fn of_calls(scenario: &Scenario, place: &File) -> Run {
         "tools": tools,
         "nodes": [agent],
     });
-    Run { workflow, exit: if halted { 3 } else { 0 }, then: Vec::new(), find }
+    ScenarioRun { workflow, exit: if halted { 3 } else { 0 }, follow_ups: Vec::new(), expected_events: find }
 }
 
-/// The workflow file of a scenario: its policy is that of the scenario, over the preset of agents as on every other path.
-fn file(scenario: &Scenario, run: &Run) -> Value {
+/// The workflow file of a scenario, with the scenario's policy over the agent preset, as on every other path.
+fn workflow_file(scenario: &Scenario, run: &ScenarioRun) -> Value {
     let mut policy = match &scenario.policy {
         Value::Null => json!({}),
         Value::String(preset) => json!({"preset": preset}),
@@ -89,20 +91,25 @@ fn file(scenario: &Scenario, run: &Run) -> Value {
     file
 }
 
-/// What is wrong with the events of a run: those that are looked for are there in order, and nothing else was refused.
-fn faults(run: &Run, records: &[(Value, Value)]) -> Vec<String> {
+/// The errors in the events of a run: the expected ones must occur in order, and nothing else may be denied.
+fn run_errors(run: &ScenarioRun, records: &[(Value, Value)]) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = records.iter();
     let stops = |decision: &Value| decision["decision"] == "block" || decision["decision"] == "halt";
     let refused = |(event, decision): &(Value, Value)| {
-        stops(decision)
-            .then(|| format!("besides: {} is answered {}", brief(event), crate::compare::shown(decision)))
+        stops(decision).then(|| {
+            format!(
+                "additionally, {} is answered {}",
+                event_text(event),
+                crate::compare::answer_text(decision)
+            )
+        })
     };
-    for step in &run.find {
+    for step in &run.expected_events {
         let mut passed = Vec::new();
         let record = rest.by_ref().find(|record| {
-            // `*` is whatever event is refused first: where the time runs out, say.
-            let own = if step.kind() == "*" { stops(&record.1) } else { is_event(step, &record.0) };
+            // `*` matches the first denied event, for example when the time is up.
+            let own = if step.kind() == "*" { stops(&record.1) } else { is_event_of_step(step, &record.0) };
             if !own {
                 passed.extend(refused(record));
             }
@@ -110,11 +117,11 @@ fn faults(run: &Run, records: &[(Value, Value)]) -> Vec<String> {
         });
         found.append(&mut passed);
         match record {
-            Some((_, decision)) => found.extend(fault(step, decision, None)),
+            Some((_, decision)) => found.extend(answer_error(step, decision, None)),
             None => {
                 let kinds: Vec<&str> =
                     records.iter().map(|(event, _)| event["type"].as_str().unwrap()).collect();
-                found.push(format!("{} is not among {kinds:?}", brief(&step.event)));
+                found.push(format!("{} is not among {kinds:?}", event_text(&step.event)));
                 return found;
             }
         }
@@ -123,19 +130,19 @@ fn faults(run: &Run, records: &[(Value, Value)]) -> Vec<String> {
     found
 }
 
-fn play(scenario: &Scenario) -> Vec<String> {
+fn run_scenario(scenario: &Scenario) -> Vec<String> {
     let plain = Scenario { policy: Value::Null, ..scenario.clone() };
-    let place = project("run", &plain);
-    let run = scenario.run.clone().unwrap_or_else(|| of_calls(scenario, &place));
-    std::fs::write(place.join("workflow.json"), file(scenario, &run).to_string()).unwrap();
+    let place = project_dir("run", &plain);
+    let run = scenario.run.clone().unwrap_or_else(|| workflow_for_calls(scenario, &place));
+    std::fs::write(place.join("workflow.json"), workflow_file(scenario, &run).to_string()).unwrap();
     let env = environment(&place);
     let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let mut found = Vec::new();
     let mut command = |args: &[&str], exit: i32| {
-        let run = flyball(&place, args, b"", &env);
+        let run = run_flyball(&place, args, b"", &env);
         if run.code != exit {
             found.push(format!(
-                "flyball {}: exit {}, wanted {exit}: {}{}",
+                "flyball {}: exit {}, expected {exit}: {}{}",
                 args.join(" "),
                 run.code,
                 run.out,
@@ -144,20 +151,20 @@ fn play(scenario: &Scenario) -> Vec<String> {
         }
     };
     command(&["run", "workflow.json", "--session", SESSION], run.exit);
-    for then in &run.then {
+    for then in &run.follow_ups {
         let args: Vec<String> = then.args.iter().map(|word| word.replace("$session", SESSION)).collect();
         command(&args.iter().map(String::as_str).collect::<Vec<_>>(), then.exit);
     }
     if !place.join(".flyball/flyball.db").exists() {
         return found;
     }
-    let store = Store::open(&store_of(&place));
-    found.extend(faults(&run, &store.records(SESSION, 1)));
-    found.extend(store.faults_as_stored(&plain, SESSION));
+    let store = StoreRows::open(&store_address(&place));
+    found.extend(run_errors(&run, &store.records(SESSION, 1)));
+    found.extend(store.errors_from_stored_decisions(&plain, SESSION));
     found
 }
 
 #[test]
 fn runner() {
-    run(Path::Run, &carried_by(Path::Run), play);
+    run_scenarios(ConformancePath::Run, &supported_scenarios(ConformancePath::Run), run_scenario);
 }

@@ -1,16 +1,16 @@
-//! Fenced blocks of Markdown pages, with the directives that stand before them.
+//! Fenced blocks of Markdown pages, with the directives before them.
 //!
 //! A directive is an HTML comment on the line before a block, invisible in the rendered page; commas separate several:
 //!
 //! | directive | before | meaning |
 //! |---|---|---|
 //! | `<!-- not run: REASON -->` | `sh` | an example that the tests do not run, and why |
-//! | `<!-- exit: N -->` | `sh` | the exit code of the last command that failed in the block |
-//! | `<!-- record -->`, `<!-- record: N lines -->` | `sh` | in the recording in `docs/images`, all of it or its first lines |
-//! | `<!-- output -->` | `text`, `json` | exactly what the `sh` block before it prints |
-//! | `<!-- output: N lines -->` | `text`, `json` | the first N lines of that |
+//! | `<!-- exit: N -->` | `sh` | the exit code of the last command in the block that failed |
+//! | `<!-- record -->`, `<!-- record: N lines -->` | `sh` | recorded in `docs/images`, whole or the first lines |
+//! | `<!-- output -->` | `text`, `json` | the exact output of the `sh` block before it |
+//! | `<!-- output: N lines -->` | `text`, `json` | the first N lines of that output |
 
-use crate::kit::root;
+use crate::kit::repo_root;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -18,18 +18,18 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     pub(crate) language: String,
-    /// The text between the fences, with its last line end.
+    /// The text between the fences, with its last newline.
     pub(crate) text: String,
-    /// Where that text is in the page.
+    /// The position of that text in the page.
     pub(crate) span: Range<usize>,
-    /// The line of the opening fence, from 1.
+    /// The line of the opening fence, starting at 1.
     pub(crate) line: usize,
-    /// What the directive before it says, without the comment marks.
+    /// The directive before it, without the comment markers.
     pub(crate) directive: Option<String>,
 }
 
 impl Block {
-    /// The value of a directive `NAME: VALUE`, or an empty text for `NAME` alone.
+    /// The value of a directive `NAME: VALUE`, or an empty string for `NAME` alone.
     pub(crate) fn directive(&self, name: &str) -> Option<&str> {
         let mut parts = self.directive.as_deref()?.split(", ").map(str::trim);
         parts.find_map(|part| {
@@ -75,7 +75,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
 
 /// A page of the repository.
 pub(crate) struct Page {
-    /// Its path from the root.
+    /// Its path from the repository root.
     pub(crate) name: String,
     pub(crate) text: String,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn read(name: &str) -> Self {
         let text =
-            std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            std::fs::read_to_string(repo_root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         Page { name: name.to_owned(), text }
     }
 }
@@ -92,7 +92,7 @@ impl Page {
 pub(crate) fn all_pages() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned(), "SECURITY.md".to_owned()];
     for folder in ["docs", "examples"] {
-        markdown_below(&root().join(folder), &mut names);
+        markdown_below(&repo_root().join(folder), &mut names);
     }
     names.sort();
     names.iter().map(|name| Page::read(name)).collect()
@@ -106,7 +106,7 @@ fn markdown_below(folder: &Path, names: &mut Vec<String>) {
         if path.is_dir() && !path.ends_with(".flyball") {
             markdown_below(&path, names);
         } else if path.extension().is_some_and(|ending| ending == "md") {
-            names.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+            names.push(path.strip_prefix(repo_root()).unwrap().to_str().unwrap().to_owned());
         }
     }
 }

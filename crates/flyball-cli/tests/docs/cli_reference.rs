@@ -1,7 +1,7 @@
-//! `docs/reference/cli.md` is generated from the help of the program, written with `FLYBALL_BLESS=1` and compared otherwise.
+//! Generates `docs/reference/cli.md` from the program's help with `FLYBALL_BLESS=1`, and compares it otherwise.
 
 use crate::command_names::CommandHelp;
-use crate::kit::{folder, root};
+use crate::kit::{repo_root, test_dir};
 use std::fmt::Write;
 
 const PAGE: &str = "docs/reference/cli.md";
@@ -20,8 +20,16 @@ This page is generated from `flyball help` (`FLYBALL_BLESS=1 cargo test -p flyba
 | 3 | stopped by a guard |
 | 4 | waiting for a person |
 | 5 | blocked by a quality gate |
+| 141 | the reader of stdout left early, for example `head` |
 
 `--json` prints one JSON document, or one JSON object per line, on every command that prints results.
+
+## Completions and manual pages
+
+```sh
+flyball completions bash > flyball.bash    # zsh, fish, powershell, elvish
+flyball man --out man1                     # then: man -l man1/flyball.1
+```
 ";
 
 fn section(page: &mut String, path: &str, help: &CommandHelp, level: usize) {
@@ -34,14 +42,14 @@ fn section(page: &mut String, path: &str, help: &CommandHelp, level: usize) {
 
 #[test]
 fn the_reference_of_the_command_line_is_current() {
-    let tree = CommandHelp::tree(&folder("docs-reference"));
+    let tree = CommandHelp::tree(&test_dir("docs-reference"));
     let mut page = INTRODUCTION.to_owned();
     write!(page, "\n## flyball\n\n```text\n{}\n```\n", tree.text.trim_end()).unwrap();
     for (name, command) in &tree.subcommands {
         section(&mut page, &format!("flyball {name}"), command, 2);
     }
     assert!(tree.subcommands.len() > 30, "only {} commands found in the help", tree.subcommands.len());
-    let path = root().join(PAGE);
+    let path = repo_root().join(PAGE);
     if std::env::var_os("FLYBALL_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

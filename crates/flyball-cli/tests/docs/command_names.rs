@@ -1,26 +1,26 @@
-//! Every `flyball` command and flag that a page names exists: in command blocks and in inline code.
+//! Every `flyball` command and flag named on a page exists, in command blocks and in inline code.
 
 use crate::blocks::{Page, all_pages, blocks};
-use crate::kit::{flyball, folder};
+use crate::kit::{run_flyball, test_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A command as its help describes it.
+/// A command as described by its help.
 #[derive(Debug, Default)]
 pub(crate) struct CommandHelp {
-    /// What `flyball help COMMAND` prints.
+    /// The output of `flyball help COMMAND`.
     pub(crate) text: String,
     pub(crate) subcommands: BTreeMap<String, CommandHelp>,
 }
 
 impl CommandHelp {
-    /// The whole tree, from the help of the program itself.
+    /// The whole command tree, from the program's help.
     pub(crate) fn tree(folder: &Path) -> Self {
         Self::load(folder, &[]).expect("`flyball help` works")
     }
 
     fn load(folder: &Path, path: &[&str]) -> Option<Self> {
-        let run = flyball(folder, &[&["help"], path].concat(), b"", &[]);
+        let run = run_flyball(folder, &[&["help"], path].concat(), b"", &[]);
         if run.code != 0 {
             return None;
         }
@@ -40,8 +40,7 @@ impl CommandHelp {
     }
 }
 
-/// Names in the lists of a help text. Lists of arguments have other names; commands are told from the rest by asking for
-/// their help.
+/// Names in the lists of a help text. Arguments are listed too; a name is a command if it has help.
 fn listed_names(help: &str) -> impl Iterator<Item = &str> {
     let rows = help.lines().take_while(|line| *line != "Options:" && *line != "Arguments:");
     let names = rows.filter_map(|line| {
@@ -51,7 +50,7 @@ fn listed_names(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
 }
 
-/// The words of every call of `flyball` in a shell text. Quoted words stay together; comments are left out.
+/// The words of every `flyball` call in a shell text. Quoted words stay together; comments are skipped.
 fn calls(shell: &str) -> Vec<Vec<String>> {
     let text = shell.replace("\\\n", " ");
     let mut found = Vec::new();
@@ -75,7 +74,7 @@ fn calls(shell: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The simple commands of a line: split at pipes, lists and substitutions that are outside quotes.
+/// The simple commands of a line, split at unquoted pipes, lists and substitutions.
 fn split_commands(line: &str) -> Vec<String> {
     let mut commands = vec![String::new()];
     let mut quote = None;
@@ -114,7 +113,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Why a call cannot work, if it names a command or a flag that does not exist.
+/// The reason why a call cannot work: it names an unknown command or flag.
 fn problem(tree: &CommandHelp, call: &[String]) -> Option<String> {
     let mut path: Vec<&CommandHelp> = vec![tree];
     for word in call.iter().take_while(|word| *word != "--") {
@@ -122,7 +121,7 @@ fn problem(tree: &CommandHelp, call: &[String]) -> Option<String> {
         if let Some(flag) = word.strip_prefix("--") {
             let flag = format!("--{}", flag.split(['=', '[', ']']).next().unwrap_or_default());
             if !path.iter().any(|command| command.has_flag(&flag)) {
-                return Some(format!("{flag} is not a flag of it"));
+                return Some(format!("{flag} is not a flag of this command"));
             }
         } else if let Some(command) = here.subcommands.get(word) {
             path.push(command);
@@ -137,12 +136,12 @@ fn problem(tree: &CommandHelp, call: &[String]) -> Option<String> {
     None
 }
 
-/// Upper-case words and `…` are placeholders.
+/// Whether a character belongs to a command name. Uppercase words and `…` are placeholders.
 fn is_command_char(c: char) -> bool {
     c.is_ascii_lowercase() || c == '-'
 }
 
-/// All shell text of a page: command blocks, and inline code that begins with `flyball`.
+/// All shell text of a page: command blocks, and inline code that starts with `flyball`.
 fn shell_texts(page: &Page) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut rest = page.text.clone();
@@ -156,7 +155,7 @@ fn shell_texts(page: &Page) -> Vec<(usize, String)> {
             }
             _ => {}
         }
-        // Blanked, so that line numbers stay and no backtick of a block pairs with one of the text.
+        // Blanked out, to keep line numbers and so that no backtick in a block pairs with one in the text.
         let blank: String =
             rest[block.span.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
         let blank = blank + &" ".repeat(block.span.len());
@@ -175,7 +174,7 @@ fn shell_texts(page: &Page) -> Vec<(usize, String)> {
 
 #[test]
 fn every_command_and_flag_that_a_page_names_exists() {
-    let folder = folder("docs-commands");
+    let folder = test_dir("docs-commands");
     let tree = CommandHelp::tree(&folder);
     let (mut problems, mut seen) = (Vec::new(), 0);
     for page in all_pages() {
@@ -189,7 +188,7 @@ fn every_command_and_flag_that_a_page_names_exists() {
         }
     }
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
-    assert!(seen > 200, "only {seen} commands were found: are the pages read?");
+    assert!(seen > 200, "only {seen} commands were found: were the pages read?");
 }
 
 #[test]
@@ -203,7 +202,7 @@ fn commands_are_found_in_shell_text() {
 
 #[test]
 fn wrong_commands_and_flags_are_reported() {
-    let tree = CommandHelp::tree(&folder("docs-wrong-commands"));
+    let tree = CommandHelp::tree(&test_dir("docs-wrong-commands"));
     let check = |line: &str| problem(&tree, &calls(line)[0]);
     for right in
         ["flyball list --blocked", "flyball hook --preset strict claude-code install", "flyball mcp -- x --y"]
@@ -211,6 +210,12 @@ fn wrong_commands_and_flags_are_reported() {
         assert_eq!(check(right), None, "{right}");
     }
     assert_eq!(check("flyball lst").as_deref(), Some("`lst` is not a command"));
-    assert_eq!(check("flyball list --blockd").as_deref(), Some("--blockd is not a flag of it"));
-    assert_eq!(check("flyball token create x --blocked").as_deref(), Some("--blocked is not a flag of it"));
+    assert_eq!(check("flyball list --blockd").as_deref(), Some("--blockd is not a flag of this command"));
+    assert_eq!(
+        check("flyball token create x --blocked").as_deref(),
+        Some(
+            "--blocked is not a flag of this \
+         command"
+        )
+    );
 }

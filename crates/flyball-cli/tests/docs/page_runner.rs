@@ -1,10 +1,10 @@
-//! Runs the command blocks of a page as a reader would: in order, in one shell, in an empty folder, with `flyball` on the
-//! PATH. See [`crate::blocks`] for the directives.
+//! Runs the command blocks of a page as a reader would: in order, in one shell, in an empty folder, with `flyball` on
+//! the PATH. See [`crate::blocks`] for the directives.
 //!
 //! Two things differ from the page: port 7717 becomes a free port, and the folder is shown as `/projects` in outputs.
 
 use crate::blocks::{Block, Page, blocks};
-use crate::kit::root;
+use crate::kit::repo_root;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Pages whose every `sh` block runs, or says why not.
+/// Pages whose `sh` blocks all run, or have a reason why not.
 const PAGES: [&str; 14] = [
     "README.md",
     "docs/index.md",
@@ -30,16 +30,16 @@ const PAGES: [&str; 14] = [
     "docs/faq.md",
     "docs/reference/policy.md",
 ];
-/// The port that pages name: the default of `flyball serve`.
+/// The port used on pages, the default of `flyball serve`.
 const PORT: &str = "7717";
-/// The folder that outputs show.
+/// The folder shown in outputs.
 const SHOWN_FOLDER: &str = "/projects";
-/// Far more than any page takes.
+/// Far longer than any page takes.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// Before each marker line of the script.
+/// Starts each marker line of the script.
 const MARKER: char = '\u{1}';
 
-/// An empty folder outside of any repository, so that stores and policies are found as in a new project.
+/// An empty folder outside any repository, so that stores and policies are found as in a new project.
 pub(crate) struct PageFolder {
     path: PathBuf,
     port: u16,
@@ -52,7 +52,7 @@ impl PageFolder {
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(path.join("projects")).unwrap();
         std::fs::create_dir_all(path.join("user")).unwrap();
-        copy(&root().join("examples"), &path.join("projects/examples"));
+        copy(&repo_root().join("examples"), &path.join("projects/examples"));
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         PageFolder { path: path.canonicalize().unwrap(), port: free }
     }
@@ -61,7 +61,7 @@ impl PageFolder {
         self.path.join("projects")
     }
 
-    /// A shell that runs the blocks of a page, with markers between their outputs.
+    /// A shell that runs the blocks of a page and prints markers between their outputs.
     pub(crate) fn shell(&self, blocks: &[Block]) -> Command {
         let mut script = String::from(
             "set -E\ntrap 'code=$?' ERR\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n\
@@ -90,7 +90,7 @@ impl PageFolder {
         bash
     }
 
-    /// What a page shows of an output.
+    /// An output as shown on a page.
     pub(crate) fn shown(&self, output: &str) -> String {
         let output =
             output.replace("\r\n", "\n").replace(&self.projects().display().to_string(), SHOWN_FOLDER);
@@ -104,7 +104,7 @@ impl Drop for PageFolder {
     }
 }
 
-/// Where rustup and cargo keep their files: workflows run `cargo test` with another HOME.
+/// The folders of rustup and cargo, because workflows run `cargo test` with another HOME.
 fn rust_toolchain() -> impl Iterator<Item = (&'static str, PathBuf)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let folders =
@@ -128,13 +128,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What one block printed, and the exit code of the last command in it that failed.
+/// The output of one block, and the exit code of the last command in it that failed.
 pub(crate) struct BlockRun {
     pub(crate) output: String,
     pub(crate) code: i32,
 }
 
-/// The runs of blocks in everything that a shell printed. Panics where the shell ended too early.
+/// Splits a shell's output into the runs of blocks. Panics if the shell exited too early.
 pub(crate) fn block_runs(output: &str, count: usize) -> Vec<BlockRun> {
     (0..count)
         .map(|number| {
@@ -145,14 +145,14 @@ pub(crate) fn block_runs(output: &str, count: usize) -> Vec<BlockRun> {
                 .unwrap_or_else(|| panic!("block {number} did not run:\n{output}"))
                 .1;
             let (text, rest) =
-                rest.split_once(&end).unwrap_or_else(|| panic!("block {number} did not end:\n{output}"));
+                rest.split_once(&end).unwrap_or_else(|| panic!("block {number} did not finish:\n{output}"));
             let code = rest.lines().next().unwrap().parse().unwrap();
             BlockRun { output: text.to_owned(), code }
         })
         .collect()
 }
 
-/// The `sh` blocks of a page that run.
+/// The `sh` blocks of a page that are run.
 pub(crate) fn runnable(page: &Page) -> Vec<Block> {
     let run = |block: &Block| block.language == "sh" && block.directive("not run").is_none();
     blocks(&page.text).into_iter().filter(run).collect()
@@ -190,7 +190,7 @@ fn shown_part(block: &Block, output: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Runs a page and compares, or writes what it shows.
+/// Runs a page and compares the shown outputs, or writes them.
 fn check_page(name: &str) -> Vec<String> {
     let page = Page::read(name);
     let programs = std::env::var("PATH").unwrap_or_default();
@@ -211,14 +211,14 @@ fn check_page(name: &str) -> Vec<String> {
             let run = runs.next().unwrap();
             let wanted = block.directive("exit").map_or(0, |code| code.parse().expect("an exit code"));
             if run.code != wanted {
-                problems.push(format!("{at}: exit code {} and not {wanted}:\n{}", run.code, run.output));
+                problems.push(format!("{at}: exit code {}, expected {wanted}:\n{}", run.code, run.output));
             }
             last = Some(run);
         } else if block.directive("output").is_some() {
             let run = last.unwrap_or_else(|| panic!("{at}: no block ran before this output"));
             let shown = shown_part(&block, &run.output);
             if shown != block.text {
-                problems.push(format!("{at}: the page shows\n{}and it prints\n{shown}", block.text));
+                problems.push(format!("{at}: the page shows\n{}but the output is\n{shown}", block.text));
                 replaced.push((block.span.clone(), shown));
             }
         }
@@ -227,7 +227,7 @@ fn check_page(name: &str) -> Vec<String> {
         for (span, shown) in replaced.into_iter().rev() {
             text.replace_range(span, &shown);
         }
-        std::fs::write(root().join(name), text).unwrap();
+        std::fs::write(repo_root().join(name), text).unwrap();
         problems.retain(|problem| !problem.contains(": the page shows"));
     }
     problems
@@ -246,7 +246,7 @@ fn every_command_block_runs_as_written_and_prints_what_the_page_shows() {
 #[test]
 fn the_readme_fits_on_three_screens() {
     let lines = Page::read("README.md").text.lines().count();
-    assert!(lines <= 150, "README.md has {lines} lines, 150 are allowed: move details to docs");
+    assert!(lines <= 150, "README.md has {lines} lines, but at most 150 are allowed: move details to docs");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The key tables of `docs/reference/policy.md` are generated from the JSON schema of policy files, written with
-//! `FLYBALL_BLESS=1` and compared otherwise.
+//! Generates the key tables of `docs/reference/policy.md` from the JSON schema of policy files with `FLYBALL_BLESS=1`,
+//! and compares them otherwise.
 
-use crate::kit::root;
+use crate::kit::repo_root;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ const SCHEMA: &str = "docs/policy.schema.json";
 const BEGIN: &str = "<!-- keys -->\n";
 const END: &str = "<!-- /keys -->";
 
-/// The schema and the lookups that it needs.
+/// The schema, with lookup functions.
 struct Schema(Value);
 
 impl Schema {
-    /// A schema with its references followed; a description beside a reference wins.
+    /// A schema with its references resolved; a description next to a reference wins.
     fn resolved<'a>(&'a self, mut node: &'a Value) -> &'a Value {
         while let Some(reference) = node["$ref"].as_str() {
             node = self.0.pointer(reference.trim_start_matches('#')).expect("a definition");
@@ -22,7 +22,7 @@ impl Schema {
         node
     }
 
-    /// The schemas that a value may have, alternatives included.
+    /// All schemas that a value may match, including alternatives.
     fn alternatives<'a>(&'a self, node: &'a Value) -> Vec<&'a Value> {
         let node = self.resolved(node);
         let mut all = vec![node];
@@ -39,13 +39,13 @@ impl Schema {
             .unwrap_or_default()
     }
 
-    /// The words that a value may be.
+    /// The allowed constant values.
     fn words(&self, node: &Value) -> Vec<String> {
         let words = self.alternatives(node).into_iter().filter_map(|node| node["const"].as_str());
         words.map(|word| format!("`{word}`")).collect()
     }
 
-    /// One row for each key below a path. Guards below a node, an edge or a tool have the keys of the guard itself.
+    /// Adds a row for each key below a path. A guard below a node, an edge or a tool has the keys of the guard itself.
     fn rows(&self, path: &str, node: &Value, table: &mut String) {
         for part in self.alternatives(node) {
             let named = part["additionalProperties"].as_object().map(|_| &part["additionalProperties"]);
@@ -82,7 +82,7 @@ impl Schema {
 
 fn tables() -> String {
     let schema =
-        Schema(serde_json::from_str(&std::fs::read_to_string(root().join(SCHEMA)).unwrap()).unwrap());
+        Schema(serde_json::from_str(&std::fs::read_to_string(repo_root().join(SCHEMA)).unwrap()).unwrap());
     let mut text = String::new();
     for (key, node) in schema.0["properties"].as_object().unwrap() {
         write!(text, "\n### `{key}`\n\n{}", schema.description(node)).unwrap();
@@ -103,12 +103,12 @@ fn tables() -> String {
 
 #[test]
 fn the_reference_of_policy_keys_is_current() {
-    let path = root().join(PAGE);
+    let path = repo_root().join(PAGE);
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the keys");
-    let (written, after) = rest.split_once(END).expect("the page has a place for the keys");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has markers for the keys");
+    let (written, after) = rest.split_once(END).expect("the page has markers for the keys");
     let tables = tables();
-    assert!(tables.contains("| `guards.repetition.limit` |"), "the schema is not read:\n{tables}");
+    assert!(tables.contains("| `guards.repetition.limit` |"), "the schema was not read:\n{tables}");
     if std::env::var_os("FLYBALL_BLESS").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
         return;

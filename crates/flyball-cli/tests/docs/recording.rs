@@ -1,14 +1,14 @@
-//! The recording on the start page: the blocks of the tutorial that are marked `<!-- record -->`, run in a real terminal.
+//! Records the start page's picture: runs the tutorial blocks marked `<!-- record -->` in a real terminal.
 
 use crate::blocks::Page;
-use crate::kit::root;
+use crate::kit::repo_root;
 use crate::page_runner::{PageFolder, block_runs, runnable};
-use crate::pty::Terminal;
-use crate::terminal_svg::{Step, render};
+use crate::pty::PtySession;
+use crate::terminal_svg::{TerminalStep, render};
 
 const PAGE: &str = "docs/tutorial.md";
 const PICTURE: &str = "docs/images/stopped-loop.svg";
-/// Columns and rows of the terminal. Rows are many, because everything that is printed is shown.
+/// Columns and rows of the terminal. The number of rows is large, because all output is shown.
 const SIZE: (u16, u16) = (96, 200);
 
 #[test]
@@ -16,18 +16,18 @@ fn the_recording_shows_what_the_tutorial_prints() {
     let page = Page::read(PAGE);
     let blocks = runnable(&page);
     let last = blocks.iter().rposition(|block| block.directive("record").is_some());
-    let blocks = &blocks[..=last.expect("a block is marked `record`")];
+    let blocks = &blocks[..=last.expect("a block with a `record` directive")];
     let folder = PageFolder::new("recording");
-    let ended = Terminal::start_command(folder.shell(blocks), SIZE).end();
+    let ended = PtySession::start_command(folder.shell(blocks), SIZE).wait();
     let runs = block_runs(&folder.shown(&ended.text), blocks.len());
     let recorded = blocks.iter().zip(&runs).filter(|(block, _)| block.directive("record").is_some());
     let outputs: Vec<(&str, String)> = recorded
         .map(|(block, run)| (block.text.trim_end(), beginning(&run.output, block.directive("record"))))
         .collect();
-    let steps: Vec<Step<'_>> =
-        outputs.iter().map(|(command, output)| Step { command, output: output.as_str() }).collect();
+    let steps: Vec<TerminalStep<'_>> =
+        outputs.iter().map(|(command, output)| TerminalStep { command, output: output.as_str() }).collect();
     let picture = render("A loop is stopped before the sixth identical call", &steps, usize::from(SIZE.0));
-    let path = root().join(PICTURE);
+    let path = repo_root().join(PICTURE);
     if std::env::var_os("FLYBALL_BLESS").is_some() {
         std::fs::write(&path, &picture).unwrap();
     }

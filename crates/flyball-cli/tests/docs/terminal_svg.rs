@@ -1,10 +1,10 @@
-//! Draws terminal output as an SVG: one text row per line, colors from the escape sequences, lines that appear one after
+//! Draws terminal output as an SVG: one text row per line, colors from escape sequences, lines that appear one after
 //! the other. Times are fixed, so the same output gives the same bytes.
 
 use std::fmt::Write;
 
-/// A command and what it printed, escape sequences included.
-pub(crate) struct Step<'a> {
+/// A command and its output, including escape sequences.
+pub(crate) struct TerminalStep<'a> {
     pub(crate) command: &'a str,
     pub(crate) output: &'a str,
 }
@@ -25,8 +25,8 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',mon
 g.l{animation:show .01s linear both}@keyframes show{from{opacity:0}to{opacity:1}}\
 @media (prefers-reduced-motion:reduce){g.l{animation:none}}";
 
-/// A picture of the steps in a terminal of so many columns. Longer lines are wrapped.
-pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String {
+/// Draws the steps in a terminal with `columns` columns. Longer lines are wrapped.
+pub(crate) fn render(title: &str, steps: &[TerminalStep<'_>], columns: usize) -> String {
     let mut rows: Vec<(u32, String)> = Vec::new();
     let mut time = 300;
     for (number, step) in steps.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(crate) fn render(title: &str, steps: &[Step<'_>], columns: usize) -> String 
     svg
 }
 
-/// Characters with the classes that hold for them.
+/// Characters with their style classes.
 fn spans(line: &str) -> Vec<(String, char)> {
     let mut found = Vec::new();
     let mut classes: Vec<&str> = Vec::new();
@@ -84,7 +84,7 @@ fn spans(line: &str) -> Vec<(String, char)> {
             found.push((classes.join(" "), c));
             continue;
         }
-        assert_eq!(chars.next(), Some('['), "only control sequences are drawn: {line:?}");
+        assert_eq!(chars.next(), Some('['), "only control sequences are supported: {line:?}");
         let sequence: String = chars.by_ref().take_while(|c| *c != 'm').collect();
         for code in sequence.split(';') {
             match code {
@@ -94,14 +94,14 @@ fn spans(line: &str) -> Vec<(String, char)> {
                 "31" => classes.push("red"),
                 "32" => classes.push("green"),
                 "33" => classes.push("yellow"),
-                other => panic!("color {other} is not drawn: {line:?}"),
+                other => panic!("color {other} is not supported: {line:?}"),
             }
         }
     }
     found
 }
 
-/// Rows of at most so many characters, as SVG text.
+/// Splits a line into rows of at most `columns` characters, as SVG text.
 fn wrap(line: &[(String, char)], columns: usize) -> Vec<String> {
     if line.is_empty() {
         return vec![String::new()];
@@ -127,7 +127,8 @@ fn escape(text: &str) -> String {
 
 #[test]
 fn colors_and_special_characters_are_drawn() {
-    let steps = [Step { command: "run <x>", output: "\x1b[1m\x1b[31mstopped\x1b[0m & done\r\n\nabcdef\n" }];
+    let steps =
+        [TerminalStep { command: "run <x>", output: "\x1b[1m\x1b[31mstopped\x1b[0m & done\r\n\nabcdef\n" }];
     let svg = render("A title", &steps, 16);
     let drawn = roxmltree::Document::parse(&svg).expect("well-formed XML");
     let texts: Vec<String> = drawn

@@ -3,29 +3,29 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A fresh database that is dropped at the end of the test.
-pub(crate) struct Database {
+pub(crate) struct PostgresTestDatabase {
     server: String,
     name: String,
     pub(crate) url: String,
 }
 
-impl Database {
-    /// `None` if the environment names no PostgreSQL server.
+impl PostgresTestDatabase {
+    /// Creates a database; `None` if the environment does not name a PostgreSQL server.
     pub(crate) fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let Ok(server) = std::env::var("FLYBALL_TEST_POSTGRES") else {
-            println!("skipped: FLYBALL_TEST_POSTGRES names no server");
+            println!("skipped: FLYBALL_TEST_POSTGRES is not set");
             return None;
         };
         let name = format!("flyball_fleet_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         sql(&server, &format!("CREATE DATABASE {name}"));
         let (front, _) = server.rsplit_once('/').unwrap();
         let url = format!("{front}/{name}");
-        Some(Database { server, name, url })
+        Some(PostgresTestDatabase { server, name, url })
     }
 }
 
-impl Drop for Database {
+impl Drop for PostgresTestDatabase {
     fn drop(&mut self) {
         sql(&self.server, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
     }

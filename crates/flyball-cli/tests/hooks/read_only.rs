@@ -1,7 +1,7 @@
-//! Flyball fails: what is known to be read-only runs, everything else is refused, on every host.
+//! When Flyball fails, calls known to be read-only run and all others are denied, on every host.
 
-use crate::agent::{Agent, fed, installed};
-use flyball_adapt::hook::{Host, Understood, understood};
+use crate::scripted_host::{ScriptedHost, install_hook, run_with_stdin};
+use flyball_integrations::hook::{Host, HostReaction, host_reaction};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -10,53 +10,58 @@ const READ_ONLY: &str = include_str!("../../../../fixtures/shell/read-only.txt")
 
 /// How Flyball is made to fail.
 #[derive(Clone, Copy)]
-enum Failure {
+enum InducedFailure {
     UnreadablePolicy,
     UnusableStore,
 }
 
 /// A project in which every decision fails.
-fn failing(host: Host, name: &str, failure: Failure) -> (Agent, Vec<(&'static str, String)>) {
-    let folder = installed(host, name);
+fn failing_project(
+    host: Host,
+    name: &str,
+    failure: InducedFailure,
+) -> (ScriptedHost, Vec<(&'static str, String)>) {
+    let folder = install_hook(host, name);
     let env = match failure {
-        Failure::UnreadablePolicy => {
+        InducedFailure::UnreadablePolicy => {
             std::fs::write(folder.join("flyball.yaml"), "guards: {repetitoin: off}\n").unwrap();
             Vec::new()
         }
-        Failure::UnusableStore => {
+        InducedFailure::UnusableStore => {
             std::fs::write(folder.join("no-folder"), "a file").unwrap();
             vec![("FLYBALL_STORE", format!("sqlite:{}", folder.join("no-folder/x.db").display()))]
         }
     };
-    (Agent::new(host, &folder), env)
+    (ScriptedHost::new(host, &folder), env)
 }
 
-/// Whether the hook refuses a call.
-fn refuses(agent: &mut Agent, env: &[(&'static str, String)], tool: &str, args: &Value) -> bool {
-    let n = agent.tick();
-    let (event, input) = agent.voice.before(n, &format!("call-{n}"), tool, args);
+/// Whether the hook denies a call.
+fn is_refused(agent: &mut ScriptedHost, env: &[(&'static str, String)], tool: &str, args: &Value) -> bool {
+    let n = agent.next_stamp();
+    let (event, input) = agent.payloads.before_tool(n, &format!("call-{n}"), tool, args);
     let mut command = agent.command(event);
     command.envs(env.iter().map(|(name, value)| (name, value)));
-    let output = fed(command, input.to_string().as_bytes());
+    let output = run_with_stdin(command, input.to_string().as_bytes());
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    let means = understood(agent.voice.host, event, &out, &err, output.status.code().expect("no signal"));
-    assert!(!matches!(means, Understood::Broken(_)), "{tool} {args}: {means:?}");
+    let means =
+        host_reaction(agent.payloads.host, event, &out, &err, output.status.code().expect("no signal"));
+    assert!(!matches!(means, HostReaction::HookFailed(_)), "{tool} {args}: {means:?}");
     assert!(format!("{out}{err}").contains("Flyball"), "the failure is reported: {tool} {args}: {out}{err}");
-    matches!(means, Understood::Refuses(_))
+    matches!(means, HostReaction::Blocks(_))
 }
 
-/// Every `step`th command of both tables, on several threads.
-fn check_tables(host: Host, name: &str, failure: Failure, step: usize) {
+/// Checks every `step`th command of both tables, on several threads.
+fn check_tables(host: Host, name: &str, failure: InducedFailure, step: usize) {
     let rows = EFFECTS.lines().map(|line| (line, true)).chain(READ_ONLY.lines().map(|line| (line, false)));
     let rows: Vec<(&str, bool)> = rows.step_by(step).collect();
     let share = rows.len().div_ceil(4);
     std::thread::scope(|scope| {
         for (part, rows) in rows.chunks(share).enumerate() {
             scope.spawn(move || {
-                let (mut agent, env) = failing(host, &format!("{name}-{part}"), failure);
+                let (mut agent, env) = failing_project(host, &format!("{name}-{part}"), failure);
                 for (line, refused) in rows {
                     let args = json!({"command": line.replace('␤', "\n")});
-                    let found = refuses(&mut agent, &env, host.shell(), &args);
+                    let found = is_refused(&mut agent, &env, host.shell_tool(), &args);
                     assert_eq!(found, *refused, "{}: {line}", host.as_str());
                 }
             });
@@ -67,14 +72,14 @@ fn check_tables(host: Host, name: &str, failure: Failure, step: usize) {
 #[test]
 fn shell_commands_pass_only_if_known_to_be_read_only() {
     assert!(EFFECTS.lines().count() >= 150 && READ_ONLY.lines().count() >= 80);
-    check_tables(Host::ClaudeCode, "reads-policy", Failure::UnreadablePolicy, 1);
+    check_tables(Host::ClaudeCode, "reads-policy", InducedFailure::UnreadablePolicy, 1);
 }
 
 #[test]
 fn shell_commands_are_checked_alike_on_every_host_and_for_every_failure() {
     for (step, host) in Host::ALL.into_iter().enumerate() {
-        check_tables(host, "reads-store", Failure::UnusableStore, 23 + step);
-        check_tables(host, "reads-host", Failure::UnreadablePolicy, 29 + step);
+        check_tables(host, "reads-store", InducedFailure::UnusableStore, 23 + step);
+        check_tables(host, "reads-host", InducedFailure::UnreadablePolicy, 29 + step);
     }
 }
 
@@ -108,12 +113,12 @@ fn tools_pass_only_if_the_host_defines_them_as_reading() {
         };
         let unknown =
             ["mcp__github__get_issue", "mcp__db__query", "github_list", "get_weather", "READ", "Read "];
-        let (mut agent, env) = failing(host, "reads-tools", Failure::UnreadablePolicy);
+        let (mut agent, env) = failing_project(host, "reads-tools", InducedFailure::UnreadablePolicy);
         for tool in reading {
-            assert!(!refuses(&mut agent, &env, tool, &path), "{} {tool}", host.as_str());
+            assert!(!is_refused(&mut agent, &env, tool, &path), "{} {tool}", host.as_str());
         }
         for tool in writing.iter().chain(&unknown) {
-            assert!(refuses(&mut agent, &env, tool, &path), "{} {tool}", host.as_str());
+            assert!(is_refused(&mut agent, &env, tool, &path), "{} {tool}", host.as_str());
         }
     }
 }
@@ -121,24 +126,24 @@ fn tools_pass_only_if_the_host_defines_them_as_reading() {
 #[test]
 fn the_policy_declares_what_a_tool_does() {
     for host in Host::ALL {
-        let (mut agent, env) = failing(host, "reads-declared", Failure::UnusableStore);
+        let (mut agent, env) = failing_project(host, "reads-declared", InducedFailure::UnusableStore);
         let policy =
             "tools: {mcp__db__query: {effect: read}, Read: {effect: write}, read_file: {effect: write}}\n";
-        declare(&agent, policy);
+        write_policy(&agent, policy);
         assert!(
-            !refuses(&mut agent, &env, "mcp__db__query", &json!({"sql": "select 1"})),
+            !is_refused(&mut agent, &env, "mcp__db__query", &json!({"sql": "select 1"})),
             "{}",
             host.as_str()
         );
-        assert!(refuses(&mut agent, &env, "Read", &json!({"path": "a"})), "{}", host.as_str());
-        assert!(refuses(&mut agent, &env, "read_file", &json!({"path": "a"})), "{}", host.as_str());
+        assert!(is_refused(&mut agent, &env, "Read", &json!({"path": "a"})), "{}", host.as_str());
+        assert!(is_refused(&mut agent, &env, "read_file", &json!({"path": "a"})), "{}", host.as_str());
     }
 }
 
-/// Writes the policy that the agent works under.
-fn declare(agent: &Agent, policy: &str) {
-    let folder = Path::new(&agent.voice.folder);
+/// Writes the agent's policy.
+fn write_policy(agent: &ScriptedHost, policy: &str) {
+    let folder = Path::new(&agent.payloads.folder);
     std::fs::write(folder.join("flyball.yaml"), policy).unwrap();
-    // Only a trusted file may say that a tool does no harm.
-    crate::kit::trusted(folder);
+    // Only a trusted file may declare a tool harmless.
+    crate::command_harness::trust_policy(folder);
 }

@@ -1,7 +1,7 @@
-//! Servers behind HTTP, made with the protocol's own library: a client on stdin and stdout, and clients over HTTP.
+//! HTTP servers built with the official library, with a stdio client and with HTTP clients.
 
-use super::kit::{LONG, Server, folder, outline};
-use super::tools::{Client, DESTRUCTIVE, Person, call, connect, run, texts};
+use super::mcp_harness::{McpTestServer, TEST_TIMEOUT, event_outline, test_dir};
+use super::tool_calls::{DESTRUCTIVE, ElicitingClient, McpClient, block_on, call, connect, result_texts};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
@@ -10,12 +10,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// A server on a port of its own; it ends with the runtime of the test.
-async fn server(json: bool) -> String {
+/// Starts a server on a free port; it stops with the runtime of the test.
+async fn start_server(json: bool) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let config = StreamableHttpServerConfig::default().with_json_response(json).with_sse_keep_alive(None);
-    let service = StreamableHttpService::new(|| Ok(Server), Arc::new(LocalSessionManager::default()), config);
+    let service =
+        StreamableHttpService::new(|| Ok(McpTestServer), Arc::new(LocalSessionManager::default()), config);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let service = hyper_util::service::TowerToHyperService::new(service.clone());
@@ -26,74 +27,80 @@ async fn server(json: bool) -> String {
     url
 }
 
-/// `flyball mcp` before a server behind HTTP, for a client on stdin and stdout.
-fn bridge(folder: &Path, url: &str, more: &[&str]) -> Command {
+/// `flyball mcp` in front of an HTTP server, for a stdio client.
+fn bridge_command(folder: &Path, url: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command.args(["mcp", "--session", "s1", "--url", url]).args(more).current_dir(folder).env_clear();
     command
 }
 
-/// `flyball mcp` before a server behind HTTP, for clients over HTTP.
-struct Served {
+/// `flyball mcp` in front of an HTTP server, for HTTP clients.
+struct McpHttpProxyProcess {
     child: Child,
     url: String,
 }
 
-impl Served {
+impl McpHttpProxyProcess {
     fn start(folder: &Path, url: &str) -> Self {
-        let mut command = bridge(folder, url, &["--listen", "127.0.0.1:0"]);
+        let mut command = bridge_command(folder, url, &["--listen", "127.0.0.1:0"]);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.split("http://").nth(1).and_then(|rest| rest.split(' ').next());
         let url = format!("http://{}/", address.unwrap_or_else(|| panic!("{line}")));
-        Served { child, url }
+        McpHttpProxyProcess { child, url }
     }
 }
 
-impl Drop for Served {
+impl Drop for McpHttpProxyProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Repeats a call, and sees it told of, refused and halted.
-async fn repeat(client: &Client<()>) {
+/// Repeats a call until it is warned about, denied and halted.
+async fn check_repeated_call(client: &McpClient<()>) {
     assert_eq!(client.list_all_tools().await.unwrap().len(), 5);
     for number in 0..6 {
         let args = json!({"number": number});
-        assert_eq!(texts(&call(client, "echo", args.clone()).await), [args.to_string()]);
+        assert_eq!(result_texts(&call(client, "echo", args.clone()).await), [args.to_string()]);
     }
     let mut seen = Vec::new();
     for _ in 0..8 {
         let result = call(client, "same", json!({"path": "a"})).await;
-        seen.push((result.is_error == Some(true), texts(&result).len()));
+        seen.push((result.is_error == Some(true), result_texts(&result).len()));
     }
-    let told = [(false, 1), (false, 1), (false, 2), (false, 2), (false, 2), (true, 1), (true, 1), (true, 1)];
-    assert_eq!(seen, told);
+    let expected =
+        [(false, 1), (false, 1), (false, 2), (false, 2), (false, 2), (true, 1), (true, 1), (true, 1)];
+    assert_eq!(seen, expected);
 }
 
 #[test]
 fn a_client_on_stdin_and_a_server_behind_http() {
     for as_json in [false, true] {
-        run(async {
-            let folder = folder(&format!("bridge-{as_json}"));
-            let client = connect((), bridge(&folder, &server(as_json).await, &[])).await;
-            repeat(&client).await;
+        block_on(async {
+            let folder = test_dir(&format!("bridge-{as_json}"));
+            let client = connect((), bridge_command(&folder, &start_server(as_json).await, &[])).await;
+            check_repeated_call(&client).await;
             client.cancel().await.unwrap();
-            let finished = outline(&folder).into_iter().filter(|(kind, _)| kind == "tool.finished").count();
-            assert_eq!(finished, 6 + 5, "{:?}", outline(&folder));
+            let finished =
+                event_outline(&folder).into_iter().filter(|(kind, _)| kind == "tool.finished").count();
+            assert_eq!(finished, 6 + 5, "{:?}", event_outline(&folder));
         });
     }
 }
 
 #[test]
-fn a_person_is_asked_through_the_bridge_too() {
-    run(async {
-        let folder = folder("bridge-asked");
-        let client = connect(Person(Some(true)), bridge(&folder, &server(false).await, &DESTRUCTIVE)).await;
-        assert_eq!(texts(&call(&client, "delete", json!({"id": 1})).await), ["deleted"]);
+fn bridge_forwards_elicitation() {
+    block_on(async {
+        let folder = test_dir("bridge-asked");
+        let client = connect(
+            ElicitingClient(Some(true)),
+            bridge_command(&folder, &start_server(false).await, &DESTRUCTIVE),
+        )
+        .await;
+        assert_eq!(result_texts(&call(&client, "delete", json!({"id": 1})).await), ["deleted"]);
         client.cancel().await.unwrap();
     });
 }
@@ -101,39 +108,39 @@ fn a_person_is_asked_through_the_bridge_too() {
 #[test]
 fn clients_over_http() {
     for as_json in [false, true] {
-        run(async {
+        block_on(async {
             let (inner, outer) =
-                (folder(&format!("listen-{as_json}")), folder(&format!("listen-out-{as_json}")));
-            let served = Served::start(&inner, &server(as_json).await);
-            // The client's side is a bridge that lets everything through, so what is refused is refused in between.
-            let client = connect((), bridge(&outer, &served.url, &["--preset", "off"])).await;
-            repeat(&client).await;
+                (test_dir(&format!("listen-{as_json}")), test_dir(&format!("listen-out-{as_json}")));
+            let served = McpHttpProxyProcess::start(&inner, &start_server(as_json).await);
+            // The client's side is a bridge that allows everything, so denials come from the proxy in between.
+            let client = connect((), bridge_command(&outer, &served.url, &["--preset", "off"])).await;
+            check_repeated_call(&client).await;
             client.cancel().await.unwrap();
-            assert!(outline(&outer).iter().all(|(_, verdict)| *verdict == "allow"));
+            assert!(event_outline(&outer).iter().all(|(_, verdict)| *verdict == "allow"));
         });
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_to_the_client() {
-    run(async {
+fn unreachable_server_is_reported_to_the_client() {
+    block_on(async {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = bridge(&folder("bridge-nobody"), &format!("http://{free}/mcp"), &[]);
+        let mut command = bridge_command(&test_dir("bridge-nobody"), &format!("http://{free}/mcp"), &[]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let line = b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\"}\n";
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), line).unwrap();
         let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
-        let output = tokio::time::timeout(LONG, ended).await.expect("in time").unwrap();
+        let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("in time").unwrap();
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("x"), &json!(-32000)));
     });
 }
 
 #[test]
-fn a_page_of_another_site_is_not_served() {
-    run(async {
-        let served = Served::start(&folder("origin"), &server(true).await);
+fn foreign_origin_is_rejected() {
+    block_on(async {
+        let served = McpHttpProxyProcess::start(&test_dir("origin"), &start_server(true).await);
         let address = served.url.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let status = move |origin: &str| {
             let mut stream = std::net::TcpStream::connect(&address).unwrap();

@@ -1,17 +1,17 @@
-//! Every route for everybody, and the documents that are made from the same table.
+//! Every route with every role, and the documents generated from the same table.
 
-use crate::asking::status;
-use crate::kit::{Server, folder};
-use flyball_serve::{Door, Role, doors, openapi};
+use crate::client_requests::response_status;
+use crate::server_harness::{TestServer, test_dir};
+use flyball_server::{AuthRole, RouteInfo, openapi, route_table};
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+fn repo_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Asks a route with a body that it may or may not like; what matters is whether it is let in.
-fn knock(server: &Server, door: &Door, key: Option<&str>) -> String {
-    let path = door
+/// Requests a route with a body that may be invalid; only the authorization matters.
+fn request_route(server: &TestServer, route: &RouteInfo, key: Option<&str>) -> String {
+    let path = route
         .path
         .replace("{session}", "mine")
         .replace("{id}", "0")
@@ -20,12 +20,12 @@ fn knock(server: &Server, door: &Door, key: Option<&str>) -> String {
         .replace("{name}", "style.css");
     let path = path.split('{').next().unwrap().to_owned();
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
-    let body = if door.method == "POST" { r#"{"type":"turn.started","session":"mine"}"# } else { "" };
-    let host = server.place.trim_start_matches("http://");
-    server.raw(
+    let body = if route.method == "POST" { r#"{"type":"turn.started","session":"mine"}"# } else { "" };
+    let host = server.base_url.trim_start_matches("http://");
+    server.send_raw(
         format!(
             "{} {path} HTTP/1.1\r\nHost: {host}\r\n{key}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            door.method,
+            route.method,
             body.len()
         )
         .as_bytes(),
@@ -33,98 +33,107 @@ fn knock(server: &Server, door: &Door, key: Option<&str>) -> String {
 }
 
 #[test]
-fn every_route_lets_in_whom_the_table_says_and_nobody_else() {
-    let server = Server::start(&folder("roles"), &["--no-socket"]);
-    let agent = server.key("bot", Role::Agent);
-    server.event(&agent, &serde_json::json!({"type": "turn.started", "session": "mine"}));
+fn every_route_admits_exactly_the_roles_in_the_table() {
+    let server = TestServer::start(&test_dir("roles"), &["--no-socket"]);
+    let agent = server.create_key("bot", AuthRole::Agent);
+    server.submit_event(&agent, &serde_json::json!({"type": "turn.started", "session": "mine"}));
     let keys = [
         (None, None),
-        (Some(Role::Agent), Some(agent)),
-        (Some(Role::Host), Some(server.key("desk", Role::Host))),
-        (Some(Role::Channel), Some(server.key("chat", Role::Channel))),
-        (Some(Role::Operator), Some(server.key("anna", Role::Operator))),
-        (Some(Role::Admin), Some(server.key("root", Role::Admin))),
+        (Some(AuthRole::Agent), Some(agent)),
+        (Some(AuthRole::Host), Some(server.create_key("desk", AuthRole::Host))),
+        (Some(AuthRole::Channel), Some(server.create_key("chat", AuthRole::Channel))),
+        (Some(AuthRole::Operator), Some(server.create_key("anna", AuthRole::Operator))),
+        (Some(AuthRole::Admin), Some(server.create_key("root", AuthRole::Admin))),
     ];
-    let other = server.key_for("other-bot", Role::Agent, "other/");
-    let table = doors();
+    let other = server.create_key_for("other-bot", AuthRole::Agent, "other/");
+    let table = route_table();
     assert!(table.len() > 20, "the table is not empty");
-    for door in &table {
+    for route in &table {
         for (role, key) in &keys {
-            let told = knock(&server, door, key.as_deref());
-            let what = format!("{} {} as {role:?}: {told}", door.method, door.path);
-            match door.needs {
-                None => assert!(!matches!(status(&told), 0 | 401 | 403), "{what}"),
-                // A page sends a browser to where it can log in.
+            let response = request_route(&server, route, key.as_deref());
+            let what = format!("{} {} as {role:?}: {response}", route.method, route.path);
+            match route.min_role {
+                None => assert!(!matches!(response_status(&response), 0 | 401 | 403), "{what}"),
+                // A page redirects a browser to the login.
                 Some(_) if role.is_none() => assert!(
-                    status(&told) == 401 || (status(&told) == 303 && !door.path.starts_with("/v1")),
+                    response_status(&response) == 401
+                        || (response_status(&response) == 303 && !route.path.starts_with("/v1")),
                     "{what}"
                 ),
-                Some(needs) if *role < Some(needs) => assert_eq!(status(&told), 403, "{what}"),
+                Some(needs) if *role < Some(needs) => assert_eq!(response_status(&response), 403, "{what}"),
                 Some(_) => {
-                    let shut = status(&told) == 403 && told.contains("role_forbidden");
-                    assert!(!shut && !matches!(status(&told), 0 | 401), "{what}");
+                    let is_forbidden =
+                        response_status(&response) == 403 && response.contains("role_forbidden");
+                    assert!(!is_forbidden && !matches!(response_status(&response), 0 | 401), "{what}");
                 }
             }
         }
-        let told = knock(&server, door, Some(&other));
-        let about = door.path.contains("{session}") || door.path == "/v1/events";
-        if about && door.needs == Some(Role::Agent) {
-            assert_eq!(status(&told), 403, "{} {}: {told}", door.method, door.path);
-            assert!(told.contains("not_your_session"), "{told}");
+        let response = request_route(&server, route, Some(&other));
+        let about = route.path.contains("{session}") || route.path == "/v1/events";
+        if about && route.min_role == Some(AuthRole::Agent) {
+            assert_eq!(response_status(&response), 403, "{} {}: {response}", route.method, route.path);
+            assert!(response.contains("not_your_session"), "{response}");
         }
     }
 }
 
 #[test]
-fn a_key_for_some_sessions_learns_nothing_of_the_others() {
-    let server = Server::start(&folder("limited"), &["--no-socket"]);
-    let agent = server.key("bot", Role::Agent);
+fn key_for_some_sessions_cannot_read_others() {
+    let server = TestServer::start(&test_dir("limited"), &["--no-socket"]);
+    let agent = server.create_key("bot", AuthRole::Agent);
     for session in ["mine/1", "hidden/2"] {
-        server.event(&agent, &serde_json::json!({"type": "turn.started", "session": session}));
+        server.submit_event(&agent, &serde_json::json!({"type": "turn.started", "session": session}));
     }
-    let limited = [Role::Agent, Role::Host, Role::Channel, Role::Operator, Role::Admin]
-        .map(|role| (role, server.key_for(&format!("own-{}", role.as_str()), role, "mine/")));
-    for door in doors().iter().filter(|door| !door.path.contains('{')) {
-        for (role, key) in limited.iter().filter(|(role, _)| door.needs.is_some_and(|needs| *role >= needs)) {
-            let told = knock(&server, door, Some(key));
-            let what = format!("{} {} as {role:?}: {told}", door.method, door.path);
-            assert!(!told.contains("hidden/"), "{what}");
-            assert_eq!(told.contains("whole_store"), door.whole, "{what}");
-            if door.whole {
-                assert_eq!(status(&told), 403, "{what}");
+    let limited = [AuthRole::Agent, AuthRole::Host, AuthRole::Channel, AuthRole::Operator, AuthRole::Admin]
+        .map(|role| (role, server.create_key_for(&format!("own-{}", role.as_str()), role, "mine/")));
+    for route in route_table().iter().filter(|route| !route.path.contains('{')) {
+        for (role, key) in
+            limited.iter().filter(|(role, _)| route.min_role.is_some_and(|needs| *role >= needs))
+        {
+            let response = request_route(&server, route, Some(key));
+            let what = format!("{} {} as {role:?}: {response}", route.method, route.path);
+            assert!(!response.contains("hidden/"), "{what}");
+            assert_eq!(response.contains("store_wide_key_required"), route.store_wide, "{what}");
+            if route.store_wide {
+                assert_eq!(response_status(&response), 403, "{what}");
             }
         }
     }
-    let whole: Vec<String> = doors().into_iter().filter(|door| door.whole).map(|door| door.path).collect();
+    let whole: Vec<String> =
+        route_table().into_iter().filter(|route| route.store_wide).map(|route| route.path).collect();
     for path in ["/health", "/metrics", "/v1/metrics", "/v1/audit", "/v1/keys"] {
-        assert!(whole.iter().any(|own| own == path), "{path} tells of all sessions");
+        assert!(whole.iter().any(|own| own == path), "{path} is store-wide");
     }
-    // It could otherwise make itself a key for everything.
+    // Otherwise it could create a key for all sessions.
     let admin = &limited[4].1;
     let wanted = serde_json::json!({"name": "more", "role": "admin"});
-    let (status, told) = server.json("POST", "/v1/keys", admin, Some(&wanted));
-    assert_eq!((status, &told["error"]["code"]), (403, &"whole_store".into()));
-    // What is its own, it sees; and its page has no way to where it may not go.
+    let (status, response) = server.request_json("POST", "/v1/keys", admin, Some(&wanted));
+    assert_eq!((status, &response["error"]["code"]), (403, &"store_wide_key_required".into()));
+    // It sees its own sessions, and its pages do not link to what it may not see.
     let operator = &limited[3].1;
-    let (_, list) = server.json("GET", "/v1/sessions", operator, None);
+    let (_, list) = server.request_json("GET", "/v1/sessions", operator, None);
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
-    let (status, page) = server.ask("GET", "/sessions", Some(operator), None);
+    let (status, page) = server.request("GET", "/sessions", Some(operator), None);
     assert!(status == 200 && page.contains("mine/1") && !page.contains("href=\"/health\""), "{page}");
-    let (_, page) = server.ask("GET", "/sessions", Some(&server.key("anna", Role::Operator)), None);
+    let (_, page) =
+        server.request("GET", "/sessions", Some(&server.create_key("anna", AuthRole::Operator)), None);
     assert!(page.contains("hidden/2") && page.contains("href=\"/health\""), "{page}");
-    let log = server.ask("GET", "/v1/audit", Some(&server.key("boss", Role::Admin)), None).1;
-    assert!(log.contains("whole_store") && log.contains("own-admin"), "the refusals are noted: {log}");
+    let log = server.request("GET", "/v1/audit", Some(&server.create_key("boss", AuthRole::Admin)), None).1;
+    assert!(
+        log.contains("store_wide_key_required") && log.contains("own-admin"),
+        "the refusals are audited: {log}"
+    );
 }
 
 #[test]
-fn the_table_in_the_document_is_the_table_of_the_router() {
+fn documented_route_table_matches_the_router() {
     let mut table = "| method | path | needs |\n|---|---|---|\n".to_owned();
-    for door in doors() {
-        let needs = door.needs.map_or("nothing", Role::as_str);
-        let all = if door.whole { ", all" } else { "" };
-        table.push_str(&format!("| {} | `{}` | {needs}{all} |\n", door.method, door.path));
+    for route in route_table() {
+        let needs = route.min_role.map_or("nothing", AuthRole::as_str);
+        let all = if route.store_wide { ", all" } else { "" };
+        table.push_str(&format!("| {} | `{}` | {needs}{all} |\n", route.method, route.path));
     }
-    let path = root().join("docs/server.md");
+    let path = repo_root().join("docs/server.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- routes -->\n", "<!-- /routes -->");
     let (before, rest) = page.split_once(begin).unwrap();
@@ -133,27 +142,28 @@ fn the_table_in_the_document_is_the_table_of_the_router() {
         std::fs::write(&path, format!("{before}{begin}{table}{end}{after}")).unwrap();
         return;
     }
-    assert_eq!(now, table, "write it anew with `cargo xtask bless`");
+    assert_eq!(now, table, "regenerate it with `cargo xtask bless`");
 }
 
 #[test]
-fn the_committed_document_is_what_the_server_and_the_command_say() {
-    let path = root().join("docs/openapi.json");
+fn committed_openapi_matches_the_server_and_the_command() {
+    let path = repo_root().join("docs/openapi.json");
     let text = serde_json::to_string_pretty(&openapi()).unwrap() + "\n";
     if std::env::var_os("FLYBALL_BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "write it anew with `cargo xtask bless`");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "regenerate it with `cargo xtask bless`");
     let printed =
         std::process::Command::new(env!("CARGO_BIN_EXE_flyball")).args(["schema", "openapi"]).output();
     assert_eq!(String::from_utf8(printed.unwrap().stdout).unwrap(), text);
-    let server = Server::start(&folder("document"), &["--no-socket"]);
-    let (status, served) = server.json("GET", "/v1/openapi.json", &server.key("bot", Role::Agent), None);
+    let server = TestServer::start(&test_dir("document"), &["--no-socket"]);
+    let (status, served) =
+        server.request_json("GET", "/v1/openapi.json", &server.create_key("bot", AuthRole::Agent), None);
     assert_eq!((status, served), (200, serde_json::from_str(&text).unwrap()));
 }
 
 #[test]
-fn every_operation_says_who_may_and_what_can_go_wrong() {
+fn every_operation_documents_roles_and_errors() {
     let document = serde_json::to_value(openapi()).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -168,10 +178,10 @@ fn every_operation_says_who_may_and_what_can_go_wrong() {
 }
 
 #[test]
-fn every_code_of_the_server_has_a_page() {
-    let server = Server::start(&folder("codes"), &["--no-socket"]);
+fn every_server_error_code_is_documented() {
+    let server = TestServer::start(&test_dir("codes"), &["--no-socket"]);
     let mut codes = Vec::new();
-    let sources = root().join("crates/flyball-serve/src");
+    let sources = repo_root().join("crates/flyball-server/src");
     let mut folders = vec![sources];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -181,17 +191,17 @@ fn every_code_of_the_server_has_a_page() {
                 continue;
             }
             let text: String = std::fs::read_to_string(&path).unwrap().split_whitespace().collect();
-            for made in text.split("Problem::new(StatusCode::").skip(1) {
+            for made in text.split("ApiError::new(StatusCode::").skip(1) {
                 let code = made.split('"').nth(1).unwrap();
                 codes.push(code.to_owned());
             }
         }
     }
-    assert!(codes.len() > 15, "the codes are found: {codes:?}");
+    assert!(codes.len() > 15, "found too few codes: {codes:?}");
     for code in codes {
-        let (status, page) = server.ask("GET", &format!("/errors/{code}"), None, None);
+        let (status, page) = server.request("GET", &format!("/errors/{code}"), None, None);
         assert_eq!(status, 200, "docs/errors.md lacks {code}");
         assert!(page.starts_with(&format!("{code}\n\n")), "{page}");
     }
-    assert_eq!(server.ask("GET", "/errors/no_code_at_all", None, None).0, 404);
+    assert_eq!(server.request("GET", "/errors/no_code_at_all", None, None).0, 404);
 }

@@ -1,15 +1,15 @@
-//! TLS in the server itself, and the warning for plain HTTP beyond this machine.
+//! TLS termination, and the warning for plain HTTP on a network address.
 
-use crate::kit::{Server, folder};
-use flyball_serve::Role;
+use crate::server_harness::{TestServer, test_dir};
+use flyball_server::AuthRole;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// A certificate for this machine, and its key, as files.
-fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+/// Writes a certificate for this machine and its key to files.
+fn write_certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let names = ["127.0.0.1", "localhost", "flyball.example"].map(str::to_owned);
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     let (at, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
@@ -18,16 +18,16 @@ fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     (at, key)
 }
 
-fn started(folder: &Path, more: &[&str]) -> (Server, PathBuf) {
-    let (cert, key) = certificate(folder, "server");
+fn start_server(folder: &Path, more: &[&str]) -> (TestServer, PathBuf) {
+    let (cert, key) = write_certificate(folder, "server");
     let mut args =
         vec!["--no-socket", "--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     args.extend(more);
-    (Server::start(folder, &args), cert)
+    (TestServer::start(folder, &args), cert)
 }
 
-/// A client that trusts this certificate and no other.
-fn client(cert: &Path) -> ureq::Agent {
+/// A client that trusts only this certificate.
+fn client_trusting(cert: &Path) -> ureq::Agent {
     let pem = std::fs::read(cert).unwrap();
     let roots = RootCerts::new_with_certs(&[Certificate::from_pem(&pem).unwrap()]);
     let config = ureq::Agent::config_builder()
@@ -39,56 +39,58 @@ fn client(cert: &Path) -> ureq::Agent {
 }
 
 #[test]
-fn server_speaks_tls_and_binds_the_cookie_to_its_host() {
-    let folder = folder("tls");
-    let (mut server, cert) = started(&folder, &["--host", "flyball.example"]);
-    assert!(server.place.starts_with("https://127.0.0.1:"), "{}", server.place);
-    let link = server
-        .until("a link", |said| said.lines().find(|line| line.contains("/login?link=")).map(str::to_owned));
+fn server_uses_tls_and_binds_the_cookie_to_its_host() {
+    let folder = test_dir("tls");
+    let (mut server, cert) = start_server(&folder, &["--host", "flyball.example"]);
+    assert!(server.base_url.starts_with("https://127.0.0.1:"), "{}", server.base_url);
+    let link = server.wait_for_output("a link", |stderr| {
+        stderr.lines().find(|line| line.contains("/login?link=")).map(str::to_owned)
+    });
     assert!(link.contains("https://flyball.example:"), "{link}");
-    let (agent, anna) = (server.key("bot", Role::Agent), server.key("anna", Role::Operator));
-    let https = client(&cert);
+    let (agent, anna) =
+        (server.create_key("bot", AuthRole::Agent), server.create_key("anna", AuthRole::Operator));
+    let https = client_trusting(&cert);
     let event = r#"{"type":"turn.started","session":"s"}"#;
     let mut answer = https
-        .post(format!("{}/v1/events", server.place))
+        .post(format!("{}/v1/events", server.base_url))
         .header("Authorization", format!("Bearer {agent}"))
         .header("Content-Type", "application/json")
         .send(event)
         .unwrap();
-    let told = answer.body_mut().read_to_string().unwrap();
-    assert!(answer.status() == 200 && told.contains("allow"), "{told}");
-    assert!(answer.headers().get("strict-transport-security").is_none(), "not under an address");
+    let response = answer.body_mut().read_to_string().unwrap();
+    assert!(answer.status() == 200 && response.contains("allow"), "{response}");
+    assert!(answer.headers().get("strict-transport-security").is_none(), "no HSTS for an IP address");
 
     let login = |origin: &str| {
-        let request = https.post(format!("{}/login", server.place)).header("Origin", origin);
+        let request = https.post(format!("{}/login", server.base_url)).header("Origin", origin);
         request
             .header("Content-Type", "application/x-www-form-urlencoded")
             .send(format!("secret={anna}"))
             .unwrap()
     };
-    let entered = login(&server.place);
+    let entered = login(&server.base_url);
     let cookie = entered.headers()["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.starts_with("__Host-flyball_login") && cookie.contains("; Secure"), "{cookie}");
     assert!(!cookie.contains("Domain"), "{cookie}");
     let own = cookie.split(';').next().unwrap();
     let inbox =
-        https.get(format!("{}/", server.place)).header("Cookie", own).header("Accept", "text/html").call();
+        https.get(format!("{}/", server.base_url)).header("Cookie", own).header("Accept", "text/html").call();
     assert_eq!(inbox.unwrap().status(), 200);
-    assert_eq!(login(&server.place.replace("https://", "http://")).status(), 403, "a page without TLS");
+    assert_eq!(login(&server.base_url.replace("https://", "http://")).status(), 403, "a page without TLS");
 
     let strict =
-        https.get(format!("{}/healthz", server.place)).header("Host", "flyball.example").call().unwrap();
+        https.get(format!("{}/healthz", server.base_url)).header("Host", "flyball.example").call().unwrap();
     assert_eq!(strict.headers()["strict-transport-security"], "max-age=2592000");
-    let other = client(&certificate(&folder, "other").0);
+    let other = client_trusting(&write_certificate(&folder, "other").0);
     assert!(
-        other.get(format!("{}/healthz", server.place)).call().is_err(),
+        other.get(format!("{}/healthz", server.base_url)).call().is_err(),
         "a client that trusts another certificate"
     );
-    // Plain HTTP on the same port is not answered.
-    let plain = server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // Plain HTTP on the same port is rejected.
+    let plain = server.send_raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(!plain.contains("200"), "{plain}");
     if let Ok(curl) = Command::new("curl")
-        .args(["-s", "--cacert", cert.to_str().unwrap(), &format!("{}/healthz", server.place)])
+        .args(["-s", "--cacert", cert.to_str().unwrap(), &format!("{}/healthz", server.base_url)])
         .output()
     {
         assert_eq!(String::from_utf8_lossy(&curl.stdout), "ok\n", "{curl:?}");
@@ -96,9 +98,9 @@ fn server_speaks_tls_and_binds_the_cookie_to_its_host() {
 }
 
 #[test]
-fn certificate_and_key_that_cannot_be_used_are_named() {
-    let folder = folder("tls-errors");
-    let ((cert, key), (_, other)) = (certificate(&folder, "one"), certificate(&folder, "two"));
+fn unusable_certificate_and_key_are_reported() {
+    let folder = test_dir("tls-errors");
+    let ((cert, key), (_, other)) = (write_certificate(&folder, "one"), write_certificate(&folder, "two"));
     let (empty, broken) = (folder.join("empty.pem"), folder.join("broken.pem"));
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&broken, "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n").unwrap();
@@ -120,35 +122,36 @@ fn certificate_and_key_that_cannot_be_used_are_named() {
             .current_dir(&folder)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(1), "{said}");
-        assert!(said.contains(code) && said.contains("help"), "{code}: {said}");
-        assert!(!said.contains("PRIVATE KEY"), "{said}");
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(code) && stderr.contains("help"), "{code}: {stderr}");
+        assert!(!stderr.contains("PRIVATE KEY"), "{stderr}");
     }
     let alone = Command::new(env!("CARGO_BIN_EXE_flyball"))
         .args(["serve", "--tls-cert"])
         .arg(&cert)
         .output()
         .unwrap();
-    assert_eq!(alone.status.code(), Some(2), "a certificate without a key is wrong usage");
+    assert_eq!(alone.status.code(), Some(2), "a certificate without a key is a usage error");
 }
 
 #[test]
-fn plain_http_beyond_this_machine_is_warned_of_everywhere() {
-    let folder = folder("plain-http");
-    let mut server = Server::start(&folder, &["--no-socket", "--listen", "0.0.0.0:0", "--log", "json"]);
-    server.until("a warning", |said| said.contains("warning[plain_http]").then_some(()));
-    server.until("a line of the log", |said| said.contains(r#""code":"plain_http""#).then_some(()));
-    let anna = server.key("anna", Role::Operator);
-    let (_, page) = server.ask("GET", "/", Some(&anna), None);
-    assert!(page.contains("Plain HTTP beyond this machine"), "{page}");
+fn plain_http_beyond_this_machine_is_warned_about() {
+    let folder = test_dir("plain-http");
+    let mut server = TestServer::start(&folder, &["--no-socket", "--listen", "0.0.0.0:0", "--log", "json"]);
+    server.wait_for_output("a warning", |stderr| stderr.contains("warning[plain_http]").then_some(()));
+    server.wait_for_output("a log line", |stderr| stderr.contains(r#""code":"plain_http""#).then_some(()));
+    let anna = server.create_key("anna", AuthRole::Operator);
+    let (_, page) = server.request("GET", "/", Some(&anna), None);
+    assert!(page.contains("Plain HTTP on a network address"), "{page}");
     drop(server);
-    let mut meant = Server::start(&folder, &["--no-socket", "--listen", "0.0.0.0:0", "--insecure-http"]);
-    meant.until("everything", |said| said.contains("keys for people").then_some(()));
-    assert!(!meant.said.lock().unwrap().contains("plain_http"));
-    assert!(!meant.ask("GET", "/", Some(&anna), None).1.contains("Plain HTTP beyond"));
-    drop(meant);
-    let mut own = Server::start(&folder, &["--no-socket"]);
-    own.until("everything", |said| said.contains("keys for people").then_some(()));
-    assert!(!own.said.lock().unwrap().contains("plain_http"), "on this machine it is fine");
+    let mut insecure =
+        TestServer::start(&folder, &["--no-socket", "--listen", "0.0.0.0:0", "--insecure-http"]);
+    insecure.wait_for_output("all startup lines", |stderr| stderr.contains("keys for people").then_some(()));
+    assert!(!insecure.stderr.lock().unwrap().contains("plain_http"));
+    assert!(!insecure.request("GET", "/", Some(&anna), None).1.contains("Plain HTTP on a network"));
+    drop(insecure);
+    let mut local = TestServer::start(&folder, &["--no-socket"]);
+    local.wait_for_output("all startup lines", |stderr| stderr.contains("keys for people").then_some(()));
+    assert!(!local.stderr.lock().unwrap().contains("plain_http"), "no warning for a loopback address");
 }

@@ -1,119 +1,118 @@
-//! The counts: the names that were promised, a text that a strict reader of the format accepts, and no name of a
-//! session in it.
+//! Metrics: the documented names, in a text that a strict parser accepts, without session names.
 
-use crate::ear::PATIENCE;
-use crate::kit::{Server, folder};
-use crate::live::call;
-use flyball_serve::Role;
+use crate::live_events::tool_call;
+use crate::server_harness::{TestServer, test_dir};
+use crate::sse_client::RECEIVE_TIMEOUT;
+use flyball_server::AuthRole;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// One sample: name, labels, value.
-type Sample = (String, BTreeMap<String, String>, String);
+type MetricSample = (String, BTreeMap<String, String>, String);
 
-fn is_name(name: &str) -> bool {
+fn is_metric_name(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Reads labels: `a="b",c="d"}`; gives what is behind them.
-fn labels(text: &str) -> (BTreeMap<String, String>, &str) {
+/// Parses labels, `a="b",c="d"}`, and returns the rest.
+fn parse_labels(text: &str) -> (BTreeMap<String, String>, &str) {
     let (mut all, mut rest) = (BTreeMap::new(), text);
     loop {
         if let Some(behind) = rest.strip_prefix('}') {
             return (all, behind);
         }
         let (key, behind) = rest.split_once("=\"").expect("a label has a value");
-        assert!(is_name(key), "{key:?}");
+        assert!(is_metric_name(key), "{key:?}");
         let (mut value, mut letters) = (String::new(), behind.char_indices());
         let end = loop {
-            match letters.next().expect("a value ends") {
+            match letters.next().expect("a closing quote") {
                 (at, '"') => break at,
-                (_, '\\') => match letters.next().expect("something is escaped").1 {
+                (_, '\\') => match letters.next().expect("an escaped character").1 {
                     'n' => value.push('\n'),
                     c @ ('\\' | '"') => value.push(c),
-                    c => panic!("\\{c} is no escape"),
+                    c => panic!("\\{c} is not a valid escape"),
                 },
                 (_, c) => value.push(c),
             }
         };
-        assert!(all.insert(key.to_owned(), value).is_none(), "{key} is there twice");
+        assert!(all.insert(key.to_owned(), value).is_none(), "duplicate label {key}");
         rest = &behind[end + 1..];
         rest = rest.strip_prefix(',').unwrap_or(rest);
     }
 }
 
-/// A strict reader of the text format: every family has its help and type, in one piece, and fitting lines.
-fn read(text: &str) -> Vec<Sample> {
+/// A strict parser for the text format: every family is contiguous, with help, type and matching samples.
+fn parse_metrics(text: &str) -> Vec<MetricSample> {
     assert!(text.ends_with('\n'));
     let (mut samples, mut seen) = (Vec::new(), BTreeSet::new());
     let (mut family, mut kind, mut helped) = (String::new(), String::new(), String::new());
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, words) = help.split_once(' ').unwrap();
-            assert!(is_name(name) && name.starts_with("flyball_") && !words.is_empty(), "{line}");
-            assert!(seen.insert(name.to_owned()), "{name} is there twice");
+            assert!(is_metric_name(name) && name.starts_with("flyball_") && !words.is_empty(), "{line}");
+            assert!(seen.insert(name.to_owned()), "duplicate family {name}");
             helped = name.to_owned();
         } else if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (name, word) = typed.split_once(' ').unwrap();
-            assert_eq!(name, helped, "help comes before the type");
+            assert_eq!(name, helped, "HELP precedes TYPE");
             assert!(["counter", "gauge", "histogram"].contains(&word), "{line}");
             assert_eq!(word == "counter", name.ends_with("_total"), "{line}");
             (family, kind) = (name.to_owned(), word.to_owned());
         } else {
             let at = line.find(['{', ' ']).unwrap();
             let (name, rest) = line.split_at(at);
-            let suffix = name.strip_prefix(family.as_str()).expect("lines of a family stand together");
+            let suffix = name.strip_prefix(family.as_str()).expect("the samples of a family are contiguous");
             let fits = if kind == "histogram" {
                 ["_bucket", "_sum", "_count"].contains(&suffix)
             } else {
                 suffix.is_empty()
             };
             assert!(fits, "{line}");
-            let (labels, rest) = rest.strip_prefix('{').map_or((BTreeMap::new(), rest), labels);
+            let (labels, rest) = rest.strip_prefix('{').map_or((BTreeMap::new(), rest), parse_labels);
             let value = rest.strip_prefix(' ').unwrap();
             assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
             samples.push((name.to_owned(), labels, value.to_owned()));
         }
     }
     let unique: BTreeSet<_> = samples.iter().map(|(name, labels, _)| (name, labels)).collect();
-    assert_eq!(unique.len(), samples.len(), "a line is there twice");
+    assert_eq!(unique.len(), samples.len(), "duplicate sample");
     samples
 }
 
-fn value(samples: &[Sample], name: &str, label: Option<(&str, &str)>) -> u64 {
+fn metric_value(samples: &[MetricSample], name: &str, label: Option<(&str, &str)>) -> u64 {
     let fits = |labels: &BTreeMap<String, String>| {
         label.is_none_or(|(key, value)| labels.get(key).is_some_and(|own| own == value))
     };
     let found = samples.iter().filter(|(own, labels, _)| own == name && fits(labels));
     let found: Vec<u64> = found.map(|(.., value)| value.parse().unwrap()).collect();
-    assert!(!found.is_empty(), "{name} {label:?} is not there");
+    assert!(!found.is_empty(), "{name} {label:?} is missing");
     found.iter().sum()
 }
 
-/// The counts, once everything up to so many events is in them.
-fn counted(server: &Server, key: &str, events: u64) -> (String, Vec<Sample>) {
+/// The metrics, once they include `events` events.
+fn metrics_after(server: &TestServer, key: &str, events: u64) -> (String, Vec<MetricSample>) {
     let began = Instant::now();
     loop {
-        let (status, text) = server.ask("GET", "/metrics", Some(key), None);
+        let (status, text) = server.request("GET", "/metrics", Some(key), None);
         assert_eq!(status, 200, "{text}");
-        let samples = read(&text);
-        let all = value(&samples, "flyball_history_counted", None) == 1;
-        if all && value(&samples, "flyball_events_total", None) == events {
+        let samples = parse_metrics(&text);
+        let all = metric_value(&samples, "flyball_history_counted", None) == 1;
+        if all && metric_value(&samples, "flyball_events_total", None) == events {
             return (text, samples);
         }
-        assert!(began.elapsed() < PATIENCE, "{text}");
+        assert!(began.elapsed() < RECEIVE_TIMEOUT, "{text}");
     }
 }
 
-/// A session in which every seed's counter moves: visits, transitions, circles, a person called; and repeated calls.
-fn trouble(server: &Server, key: &str) -> u64 {
+/// A session that increments every counter: visits, transitions, cycles, a call to a person, and repeated calls.
+fn session_with_every_trip(server: &TestServer, key: &str) -> u64 {
     let start = json!({"type": "session.started", "session": "wf \"secret-name\"",
         "policy": {"preset": "simple", "nodes": {"fix": {"max_visits": 2}}}});
-    // A policy of its own is a person's to give.
-    server.event(&server.key("person", Role::Operator), &start);
+    // Only a person may set a session's policy.
+    server.submit_event(&server.create_key("person", AuthRole::Operator), &start);
     let mut events = Vec::new();
     for _ in 0..6 {
         for (from, to) in [("fix", "test"), ("test", "fix")] {
@@ -123,38 +122,43 @@ fn trouble(server: &Server, key: &str) -> u64 {
     for _ in 0..6 {
         events.push(json!({"type": "tool.requested", "session": "s", "tool": "ls", "args": {"arg": "secret-argument"}}));
     }
-    events.iter().for_each(|event| drop(server.event(key, event)));
+    events.iter().for_each(|event| drop(server.submit_event(key, event)));
     events.len() as u64 + 1
 }
 
 #[test]
-fn the_counts_have_the_promised_names_and_no_session() {
-    let server = Server::start(&folder("metrics"), &["--no-socket"]);
-    let agent = server.key("bot", Role::Agent);
-    let events = trouble(&server, &agent);
-    server.ask("GET", "/v1/live?after=x", Some(&agent), None);
-    server.ask("GET", "/v1/secret-path", Some(&agent), None);
-    let (text, samples) = counted(&server, &agent, events);
+fn metrics_have_documented_names_and_no_session_labels() {
+    let server = TestServer::start(&test_dir("metrics"), &["--no-socket"]);
+    let agent = server.create_key("bot", AuthRole::Agent);
+    let events = session_with_every_trip(&server, &agent);
+    server.request("GET", "/v1/live?after=x", Some(&agent), None);
+    server.request("GET", "/v1/secret-path", Some(&agent), None);
+    let (text, samples) = metrics_after(&server, &agent, events);
     for name in ["phase_visits_blocked", "transitions_blocked", "cycles_detected", "hitl_triggered"] {
-        value(&samples, &format!("flyball_{name}_total"), None);
+        metric_value(&samples, &format!("flyball_{name}_total"), None);
     }
-    assert!(value(&samples, "flyball_phase_visits_blocked_total", None) > 0, "{text}");
-    assert!(value(&samples, "flyball_hitl_triggered_total", None) > 0, "{text}");
-    assert_eq!(value(&samples, "flyball_repetitions_blocked_total", None), 1);
+    assert!(metric_value(&samples, "flyball_phase_visits_blocked_total", None) > 0, "{text}");
+    assert!(metric_value(&samples, "flyball_hitl_triggered_total", None) > 0, "{text}");
+    assert_eq!(metric_value(&samples, "flyball_repetitions_blocked_total", None), 1);
     assert_eq!(
-        value(&samples, "flyball_trips_total", Some(("reason", "repetition_loop"))),
+        metric_value(&samples, "flyball_trips_total", Some(("reason", "repetition_loop"))),
         4,
         "warned and blocked"
     );
     let states = ["running", "awaiting_confirmation", "blocked", "halted"];
-    let sessions: u64 =
-        states.iter().map(|state| value(&samples, "flyball_session_states", Some(("state", state)))).sum();
+    let sessions: u64 = states
+        .iter()
+        .map(|state| metric_value(&samples, "flyball_session_states", Some(("state", state))))
+        .sum();
     assert_eq!(sessions, 2);
-    assert_eq!(value(&samples, "flyball_http_requests_total", Some(("route", "/v1/events"))), events);
-    assert_eq!(value(&samples, "flyball_http_requests_total", Some(("status", "422"))), 1);
-    assert_eq!(value(&samples, "flyball_http_requests_total", Some(("route", "other"))), 1);
-    assert_eq!(value(&samples, "flyball_decision_duration_seconds_count", None), events);
-    assert_eq!(value(&samples, "flyball_decision_duration_seconds_bucket", Some(("le", "+Inf"))), events);
+    assert_eq!(metric_value(&samples, "flyball_http_requests_total", Some(("route", "/v1/events"))), events);
+    assert_eq!(metric_value(&samples, "flyball_http_requests_total", Some(("status", "422"))), 1);
+    assert_eq!(metric_value(&samples, "flyball_http_requests_total", Some(("route", "other"))), 1);
+    assert_eq!(metric_value(&samples, "flyball_decision_duration_seconds_count", None), events);
+    assert_eq!(
+        metric_value(&samples, "flyball_decision_duration_seconds_bucket", Some(("le", "+Inf"))),
+        events
+    );
     let buckets = samples.iter().filter(|(name, ..)| name == "flyball_decision_duration_seconds_bucket");
     let buckets: Vec<u64> = buckets.map(|(.., value)| value.parse().unwrap()).collect();
     assert!(buckets.is_sorted() && buckets.len() > 10);
@@ -163,20 +167,20 @@ fn the_counts_have_the_promised_names_and_no_session() {
         "events_waiting_limit",
         "overload_refusals_total",
         "live_listeners",
-        "errands_waiting",
-        "errands_dead",
+        "outbox_waiting",
+        "outbox_dead",
         "build_info",
         "otlp_spans_total",
         "deliveries_total",
         "log_lines_dropped_total",
     ] {
-        value(&samples, &format!("flyball_{name}"), None);
+        metric_value(&samples, &format!("flyball_{name}"), None);
     }
     for secret in ["secret", "wf", agent.as_str()] {
         assert!(!text.contains(secret), "{secret} is in\n{text}");
     }
-    assert_eq!(server.ask("GET", "/metrics", None, None).0, 401);
-    let (_, body) = server.ask("GET", "/v1/metrics", Some(&agent), None);
+    assert_eq!(server.request("GET", "/metrics", None, None).0, 401);
+    let (_, body) = server.request("GET", "/v1/metrics", Some(&agent), None);
     let all: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&all["events"], &all["repetitions_blocked"]), (&json!(events), &json!(1)));
     assert_eq!(all["server"]["decision_duration"]["count"], json!(events));
@@ -184,18 +188,18 @@ fn the_counts_have_the_promised_names_and_no_session() {
 }
 
 #[test]
-fn what_was_there_before_the_start_is_counted_and_what_others_write_too() {
-    let folder = folder("metrics-history");
-    let first = Server::start(&folder, &["--no-socket"]);
-    let agent = first.key("bot", Role::Agent);
-    (1..=40).for_each(|n| drop(first.event(&agent, &call("s", n))));
-    let second = Server::start(&folder, &["--no-socket"]);
-    (41..=50).for_each(|n| drop(first.event(&agent, &call("s", n))));
-    let (_, samples) = counted(&second, &agent, 50);
-    assert_eq!(value(&samples, "flyball_decisions_total", Some(("decision", "allow"))), 50);
+fn metrics_include_earlier_and_external_events() {
+    let folder = test_dir("metrics-history");
+    let first = TestServer::start(&folder, &["--no-socket"]);
+    let agent = first.create_key("bot", AuthRole::Agent);
+    (1..=40).for_each(|n| drop(first.submit_event(&agent, &tool_call("s", n))));
+    let second = TestServer::start(&folder, &["--no-socket"]);
+    (41..=50).for_each(|n| drop(first.submit_event(&agent, &tool_call("s", n))));
+    let (_, samples) = metrics_after(&second, &agent, 50);
+    assert_eq!(metric_value(&samples, "flyball_decisions_total", Some(("decision", "allow"))), 50);
     assert_eq!(
-        value(&samples, "flyball_decision_duration_seconds_count", None),
+        metric_value(&samples, "flyball_decision_duration_seconds_count", None),
         0,
-        "it decided nothing itself"
+        "this server evaluated nothing itself"
     );
 }

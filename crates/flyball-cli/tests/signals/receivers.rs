@@ -1,27 +1,27 @@
-//! Real receivers: an HTTP server that keeps what is posted to it, and a relay that speaks SMTP.
+//! Real receivers: an HTTP server that records posts, and an SMTP relay.
 
-use crate::ear::PATIENCE;
+use crate::sse_client::RECEIVE_TIMEOUT;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A request that was received.
+/// A received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Post {
+pub(crate) struct ReceivedPost {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Post {
+impl ReceivedPost {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// Answers posts with these statuses, then with 200, and keeps them.
-pub(crate) fn http(statuses: &'static [u16]) -> (String, Receiver<Post>) {
+/// Answers posts with these statuses, then with 200, and records them.
+pub(crate) fn http_receiver(statuses: &'static [u16]) -> (String, Receiver<ReceivedPost>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("http://{}", listener.local_addr().unwrap());
     let (tell, posts) = channel();
@@ -29,7 +29,7 @@ pub(crate) fn http(statuses: &'static [u16]) -> (String, Receiver<Post>) {
         let mut statuses = statuses.iter();
         for stream in listener.incoming() {
             let status = statuses.next().copied().unwrap_or(200);
-            if answer(stream.unwrap(), status, &tell).is_none() {
+            if respond(stream.unwrap(), status, &tell).is_none() {
                 return;
             }
         }
@@ -37,7 +37,7 @@ pub(crate) fn http(statuses: &'static [u16]) -> (String, Receiver<Post>) {
     (place, posts)
 }
 
-fn answer(mut stream: TcpStream, status: u16, tell: &Sender<Post>) -> Option<()> {
+fn respond(mut stream: TcpStream, status: u16, tell: &Sender<ReceivedPost>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut first = String::new();
     reader.read_line(&mut first).ok()?;
@@ -54,23 +54,23 @@ fn answer(mut stream: TcpStream, status: u16, tell: &Sender<Post>) -> Option<()>
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     write!(stream, "HTTP/1.1 {status} So\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}").ok()?;
-    tell.send(Post { path, headers, body: String::from_utf8(body).unwrap() }).ok()
+    tell.send(ReceivedPost { path, headers, body: String::from_utf8(body).unwrap() }).ok()
 }
 
-/// A letter as the relay got it.
+/// A message as received by the relay.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Letter {
+pub(crate) struct ReceivedEmail {
     pub(crate) from: String,
     pub(crate) to: Vec<String>,
     pub(crate) text: String,
-    /// What the client said to show who it is.
+    /// The client's AUTH command.
     pub(crate) auth: Option<String>,
-    /// It came on an encrypted line.
-    pub(crate) sealed: bool,
+    /// Whether the connection was encrypted.
+    pub(crate) encrypted: bool,
 }
 
-/// A relay that takes letters and keeps them. It offers a plain login.
-pub(crate) fn smtp() -> (String, Receiver<Letter>) {
+/// A relay that accepts and records messages. It offers AUTH PLAIN.
+pub(crate) fn smtp_receiver() -> (String, Receiver<ReceivedEmail>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("smtp://{}", listener.local_addr().unwrap());
     let (tell, letters) = channel();
@@ -80,32 +80,32 @@ pub(crate) fn smtp() -> (String, Receiver<Letter>) {
             let _ = line
                 .get_mut()
                 .write_all(GREETING)
-                .and_then(|()| talk(&mut line, &Letter::default(), false, &tell));
+                .and_then(|()| serve_smtp(&mut line, &ReceivedEmail::default(), false, &tell));
         }
     });
     (place, letters)
 }
 
-/// What a relay says first.
+/// The relay's greeting.
 pub(crate) const GREETING: &[u8] = b"220 relay.test\r\n";
 
-/// How a talk with a relay went on.
+/// How an SMTP session ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// They are done.
-    Bye,
-    /// The client wants to go on encrypted.
-    Sealing,
+pub(crate) enum SmtpSessionEnd {
+    /// The client quit.
+    Quit,
+    /// The client requested STARTTLS.
+    StartTls,
 }
 
-/// Talks with a client and keeps its letters; `begun` is what every letter on this line has, `offer` whether it may go
-/// on encrypted.
-pub(crate) fn talk<S: Read + Write>(
+/// Serves a client and records its messages; `begun` is the template for messages on this connection, `offer` whether
+/// STARTTLS is offered.
+pub(crate) fn serve_smtp<S: Read + Write>(
     reader: &mut BufReader<S>,
-    begun: &Letter,
+    begun: &ReceivedEmail,
     offer: bool,
-    tell: &Sender<Letter>,
-) -> std::io::Result<Ended> {
+    tell: &Sender<ReceivedEmail>,
+) -> std::io::Result<SmtpSessionEnd> {
     let mut letter = begun.clone();
     let mut line = String::new();
     while reader.read_line(&mut line)? > 0 {
@@ -115,12 +115,12 @@ pub(crate) fn talk<S: Read + Write>(
             "EHLO" if offer => "250-relay.test\r\n250-STARTTLS\r\n250 8BITMIME\r\n",
             "EHLO" => "250-relay.test\r\n250-AUTH PLAIN\r\n250 8BITMIME\r\n",
             "STARTTLS" if offer => {
-                reader.get_mut().write_all(b"220 go on\r\n")?;
-                return Ok(Ended::Sealing);
+                reader.get_mut().write_all(b"220 ready\r\n")?;
+                return Ok(SmtpSessionEnd::StartTls);
             }
             "AUTH" => {
                 letter.auth = Some(said);
-                "235 so it is\r\n"
+                "235 ok\r\n"
             }
             "MAIL" => {
                 letter.from = said;
@@ -131,27 +131,27 @@ pub(crate) fn talk<S: Read + Write>(
                 "250 ok\r\n"
             }
             "DATA" => {
-                reader.get_mut().write_all(b"354 go on\r\n")?;
+                reader.get_mut().write_all(b"354 go ahead\r\n")?;
                 while reader.read_line(&mut line)? > 0 && line != ".\r\n" {
                     letter.text.push_str(&line);
                     line.clear();
                 }
                 line.clear();
                 let _ = tell.send(letter.clone());
-                "250 taken\r\n"
+                "250 queued\r\n"
             }
             "QUIT" => {
                 reader.get_mut().write_all(b"221 bye\r\n")?;
-                return Ok(Ended::Bye);
+                return Ok(SmtpSessionEnd::Quit);
             }
             _ => "250 ok\r\n",
         };
         reader.get_mut().write_all(reply.as_bytes())?;
     }
-    Ok(Ended::Bye)
+    Ok(SmtpSessionEnd::Quit)
 }
 
-/// The next thing that must come.
-pub(crate) fn next<T>(from: &Receiver<T>) -> T {
-    from.recv_timeout(PATIENCE).expect("nothing was delivered")
+/// Waits for the next delivery.
+pub(crate) fn receive<T>(from: &Receiver<T>) -> T {
+    from.recv_timeout(RECEIVE_TIMEOUT).expect("nothing was delivered")
 }

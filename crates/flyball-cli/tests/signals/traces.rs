@@ -1,16 +1,17 @@
-//! Traces and export: what is taken away can be read back, and decides the same; and a collector gets every call once.
+//! Traces and export: exported data can be read back and leads to the same decisions, and a collector receives every
+//! call once.
 
-use crate::ear::PATIENCE;
-use crate::kit::{Server, folder};
-use crate::receivers::{http, next};
-use flyball_serve::Role;
+use crate::receivers::{http_receiver, receive};
+use crate::server_harness::{TestServer, test_dir};
+use crate::sse_client::RECEIVE_TIMEOUT;
+use flyball_server::AuthRole;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
-/// A session with calls that succeed, fail, repeat until they are refused, and one that never ends.
-fn work(session: &str) -> Vec<Value> {
+/// A session with calls that succeed, fail and repeat until they are denied, and one that never ends.
+fn session_events(session: &str) -> Vec<Value> {
     let mut events = vec![json!({"type": "session.started", "session": session, "at": 1_000_000})];
     let mut at = 1_000_000;
     let mut call = |tool: &str, args: Value, end: Option<Value>| {
@@ -37,18 +38,18 @@ fn work(session: &str) -> Vec<Value> {
     events
 }
 
-fn submit(server: &Server, key: &str, events: &[Value]) -> Vec<Value> {
-    events.iter().map(|event| server.event(key, event)).collect()
+fn submit(server: &TestServer, key: &str, events: &[Value]) -> Vec<Value> {
+    events.iter().map(|event| server.submit_event(key, event)).collect()
 }
 
-/// What was decided on the calls, in order.
+/// The decisions on the calls, in order.
 fn verdicts(events: &[Value], decisions: &[Value]) -> Vec<(String, String)> {
     let calls = events.iter().zip(decisions).filter(|(event, _)| event["type"] == "tool.requested");
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     calls.map(|(event, decision)| (word(&event["call"]), word(&decision["decision"]))).collect()
 }
 
-fn replay(server: &Server, file: &str, format: &[&str]) -> Vec<Value> {
+fn replay_file(server: &TestServer, file: &str, format: &[&str]) -> Vec<Value> {
     let run = Command::new(env!("CARGO_BIN_EXE_flyball"))
         .args(["replay", file, "--json"])
         .args(format)
@@ -61,26 +62,26 @@ fn replay(server: &Server, file: &str, format: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_exported_is_read_back_and_decides_the_same() {
-    let server = Server::start(&folder("export"), &["--no-socket"]);
-    let agent = server.key("bot", Role::Agent);
-    let events = work("deep/work");
+fn exported_session_replays_with_the_same_decisions() {
+    let server = TestServer::start(&test_dir("export"), &["--no-socket"]);
+    let agent = server.create_key("bot", AuthRole::Agent);
+    let events = session_events("deep/work");
     let decisions = submit(&server, &agent, &events);
     let words: Vec<&str> = decisions.iter().map(|decision| decision["decision"].as_str().unwrap()).collect();
     assert!(words.contains(&"block"), "{words:?}");
-    let (status, lines) = server.ask("GET", "/v1/sessions/deep%2Fwork/export", Some(&agent), None);
+    let (status, lines) = server.request("GET", "/v1/sessions/deep%2Fwork/export", Some(&agent), None);
     assert_eq!(status, 200, "{lines}");
     std::fs::write(server.folder.join("out.jsonl"), &lines).unwrap();
-    assert_eq!(replay(&server, "out.jsonl", &[]), decisions, "byte for byte");
+    assert_eq!(replay_file(&server, "out.jsonl", &[]), decisions, "byte for byte");
     let first: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&first["seq"], &first["decision"]), (&json!(2), &decisions[1]));
 
     let (status, traces) =
-        server.ask("GET", "/v1/sessions/deep%2Fwork/export?format=otlp", Some(&agent), None);
+        server.request("GET", "/v1/sessions/deep%2Fwork/export?format=otlp", Some(&agent), None);
     assert_eq!(status, 200, "{traces}");
     std::fs::write(server.folder.join("out.json"), &traces).unwrap();
-    let again = replay(&server, "out.json", &["--format", "otlp-json"]);
-    // The reader tells a request and an end for every span: those of the calls are the ones in their places.
+    let again = replay_file(&server, "out.json", &["--format", "otlp-json"]);
+    // The reader emits a request and an end for every span; those of calls are at the same positions.
     let asked: Vec<&Value> = again.iter().filter(|decision| decision["session"] == "deep/work").collect();
     let verdicts = verdicts(&events, &decisions);
     let counted: BTreeMap<&str, usize> = asked.iter().fold(BTreeMap::new(), |mut all, decision| {
@@ -99,7 +100,7 @@ fn what_is_exported_is_read_back_and_decides_the_same() {
         ("/v1/sessions/none/export", 404, "session_unknown"),
         ("/v1/sessions/deep%2Fwork/export?format=xml", 422, "bad_export_format"),
     ] {
-        let (found, body) = server.ask("GET", path, Some(&agent), None);
+        let (found, body) = server.request("GET", path, Some(&agent), None);
         assert_eq!((found, body.contains(code)), (status, true), "{body}");
     }
 }
@@ -112,14 +113,14 @@ fn attribute(span: &Value, key: &str) -> Option<String> {
 }
 
 #[test]
-fn a_collector_gets_every_call_once_also_when_it_was_away() {
-    let folder = folder("otlp");
-    // The first post finds nobody at home.
-    let (collector, posts) = http(&[503]);
+fn collector_gets_every_call_once_after_an_outage() {
+    let folder = test_dir("otlp");
+    // The first post is rejected.
+    let (collector, posts) = http_receiver(&[503]);
     let args = ["--no-socket", "--otlp", &collector];
-    let (first, second) = (Server::start(&folder, &args), Server::start(&folder, &args));
-    let agent = first.key("anna", Role::Operator);
-    // Whoever begins with the sending begins with what comes from then on.
+    let (first, second) = (TestServer::start(&folder, &args), TestServer::start(&folder, &args));
+    let agent = first.create_key("anna", AuthRole::Operator);
+    // An exporter that starts later sends only new events.
     let began = Instant::now();
     let standing = || {
         let store = rusqlite::Connection::open(folder.join("flyball.db")).unwrap();
@@ -130,20 +131,27 @@ fn a_collector_gets_every_call_once_also_when_it_was_away() {
             .unwrap()
     };
     while standing() == 0 {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < RECEIVE_TIMEOUT);
     }
-    let events = work("traced");
-    let decisions: Vec<Value> = events
-        .iter()
-        .enumerate()
-        .map(|(n, event)| if n % 2 == 0 { first.event(&agent, event) } else { second.event(&agent, event) })
-        .collect();
-    first.event(&agent, &json!({"type": "session.ended", "session": "traced", "at": 2_000_000}));
+    let events = session_events("traced");
+    let decisions: Vec<Value> =
+        events
+            .iter()
+            .enumerate()
+            .map(|(n, event)| {
+                if n % 2 == 0 {
+                    first.submit_event(&agent, event)
+                } else {
+                    second.submit_event(&agent, event)
+                }
+            })
+            .collect();
+    first.submit_event(&agent, &json!({"type": "session.ended", "session": "traced", "at": 2_000_000}));
     let calls = verdicts(&events, &decisions);
     let mut spans: BTreeMap<String, Value> = BTreeMap::new();
     let mut refused = 0;
     while spans.len() < calls.len() {
-        let post = next(&posts);
+        let post = receive(&posts);
         assert_eq!(post.path, "/v1/traces");
         assert_eq!(post.header("content-type"), Some("application/json"));
         refused += 1;
@@ -169,7 +177,7 @@ fn a_collector_gets_every_call_once_also_when_it_was_away() {
         assert_eq!(
             attribute(span, "gen_ai.tool.call.arguments"),
             None,
-            "what was said stays here unless asked for"
+            "content is not exported unless requested"
         );
         if verdict == "block" {
             assert_eq!(attribute(span, "flyball.guard").unwrap(), "repetition");

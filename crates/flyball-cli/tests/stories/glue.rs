@@ -1,8 +1,8 @@
-//! The glue of each story: how many lines it has, that they are honest lines, and that nothing beside it reaches Flyball.
+//! Checks the glue of each story: its number of lines, one statement per line, and no access to Flyball outside it.
 
 use crate::kit::root;
 
-/// The stories and the program with their logic.
+/// The stories and their programs.
 pub(crate) const PROGRAMS: [(&str, &str); 5] = [
     ("soni", "soni.py"),
     ("kira", "kira.py"),
@@ -12,7 +12,7 @@ pub(crate) const PROGRAMS: [(&str, &str); 5] = [
 ];
 const MOST_LINES: usize = 10;
 const MOST_COLUMNS: usize = 120;
-/// Ways to reach another program or a server: only the glue has them.
+/// Ways to reach another program or a server; only glue may use them.
 const REACHES: [&str; 14] = [
     "subprocess",
     "Popen",
@@ -30,14 +30,14 @@ const REACHES: [&str; 14] = [
     "FLYBALL",
 ];
 
-/// The lines of a program that are glue, and those that are not.
+/// The lines of a program that are glue, and the others.
 #[derive(Debug, Default)]
 struct Parts {
     glue: Vec<String>,
     logic: Vec<String>,
 }
 
-/// Splits a program at the comments around its glue. Blank lines count for nothing.
+/// Splits a program at the comments around its glue. Blank lines do not count.
 fn split(text: &str) -> Result<Parts, String> {
     let mut parts = Parts::default();
     let mut inside = false;
@@ -52,36 +52,36 @@ fn split(text: &str) -> Result<Parts, String> {
             (_, false) => parts.logic.push(line.to_owned()),
         }
     }
-    if inside { Err("the glue does not end".to_owned()) } else { Ok(parts) }
+    if inside { Err("the glue is not closed".to_owned()) } else { Ok(parts) }
 }
 
-/// What is wrong with the glue of a program.
-fn faults(text: &str) -> Vec<String> {
+/// The errors in the glue of a program.
+fn problems(text: &str) -> Vec<String> {
     let Parts { glue, logic } = match split(text) {
         Ok(parts) => parts,
         Err(fault) => return vec![fault],
     };
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     if glue.is_empty() || glue.len() > MOST_LINES {
-        faults.push(format!("{} lines of glue, and {MOST_LINES} are the most", glue.len()));
+        problems.push(format!("{} lines of glue, but at most {MOST_LINES} are allowed", glue.len()));
     }
     for line in glue.iter().chain(&logic).filter(|line| line.chars().count() > MOST_COLUMNS) {
-        faults.push(format!("more than {MOST_COLUMNS} columns: {line}"));
+        problems.push(format!("more than {MOST_COLUMNS} columns: {line}"));
     }
     for line in glue.iter().filter(|line| line.trim_end_matches(';').contains(';')) {
-        faults.push(format!("two statements in one line: {line}"));
+        problems.push(format!("two statements on one line: {line}"));
     }
     let is_comment =
         |line: &str| line.starts_with("//") || line.contains("set FLYBALL") || line.contains("Set FLYBALL");
     for line in logic.iter().filter(|line| !is_comment(line)) {
-        faults.extend(
+        problems.extend(
             REACHES
                 .iter()
                 .filter(|way| line.contains(*way))
-                .map(|way| format!("{way} outside of the glue: {line}")),
+                .map(|way| format!("{way} outside the glue: {line}")),
         );
     }
-    faults
+    problems
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn glue_of_each_story_has_at_most_ten_lines() {
     for (story, program) in PROGRAMS {
         let text =
             std::fs::read_to_string(root().join("examples/stories").join(story).join(program)).unwrap();
-        assert_eq!(faults(&text), Vec::<String>::new(), "{story}/{program}");
+        assert_eq!(problems(&text), Vec::<String>::new(), "{story}/{program}");
     }
 }
 
@@ -97,18 +97,18 @@ fn glue_of_each_story_has_at_most_ten_lines() {
 fn dishonest_glue_is_found() {
     let lines = |count: usize| "send()\n".repeat(count);
     let glued = |inside: &str| format!("# --- glue\n{inside}# --- end of glue\n");
-    assert_eq!(faults(&glued(&lines(10))), Vec::<String>::new());
+    assert_eq!(problems(&glued(&lines(10))), Vec::<String>::new());
     for (text, fault) in [
         (glued(&lines(11)), "11 lines"),
         (glued(&lines(6)) + &glued(&lines(5)), "11 lines"),
         (lines(3), "0 lines"),
         (glued("a(); b();\n"), "two statements"),
         (glued(&format!("{}\n", "x".repeat(121))), "columns"),
-        (glued("a()\n") + "urlopen(url)\n", "outside of the glue"),
-        ("# --- glue\na()\n".to_owned(), "does not end"),
+        (glued("a()\n") + "urlopen(url)\n", "outside the glue"),
+        ("# --- glue\na()\n".to_owned(), "is not closed"),
         ("# --- end of glue\n".to_owned(), "do not match"),
     ] {
-        let found = faults(&text);
+        let found = problems(&text);
         assert!(found.iter().any(|found| found.contains(fault)), "{text}: {found:?}");
     }
 }

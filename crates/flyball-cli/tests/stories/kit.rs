@@ -1,19 +1,19 @@
-//! Runs a story in a folder of its own and compares what it prints with its transcript.
+//! Runs a story in a separate folder and compares its output with its transcript.
 
 use crate::is_installed;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder with the modules `typescript` and `@types/node`. `cargo xtask test` sets it; then every language must be
-/// there, and nothing is skipped.
+/// installed, and nothing is skipped.
 pub(crate) const TYPESCRIPT: &str = "FLYBALL_TEST_TYPESCRIPT";
 
-/// The root of the repository.
+/// The repository root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// Skips a test, unless everything was promised to be installed.
+/// Skips a test, unless everything must be installed.
 pub(crate) fn missing(what: &str) {
     assert!(std::env::var_os(TYPESCRIPT).is_none(), "missing: {what}");
     eprintln!("skipped: this test needs {what}");
@@ -23,7 +23,7 @@ pub(crate) fn missing(what: &str) {
 pub(crate) struct Story {
     /// Its program and transcript.
     source: PathBuf,
-    /// Home, temporary files and stores.
+    /// Home folder, temporary files and stores.
     place: PathBuf,
 }
 
@@ -38,29 +38,29 @@ impl Story {
         Story { source: root().join("examples/stories").join(name), place }
     }
 
-    /// Runs a program of the story and compares what it prints.
+    /// Runs a program of the story and compares its output.
     pub(crate) fn run(&self, language: &str, args: &[&str]) {
         if !is_installed(language) {
             return missing(&format!("`{language}`"));
         }
         let mut command = self.command(language);
         command.args(args.iter().map(|arg| self.source.join(arg)));
-        let ran = command.output().expect("it starts");
+        let ran = command.output().expect("the program starts");
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(ran.status.success(), "{:?}\n{out}\n{err}", ran.status);
-        assert_eq!(err, "", "a story has nothing to complain about");
+        assert_eq!(err, "", "a story prints nothing to stderr");
         let transcript = self.source.join("transcript.txt");
         if std::env::var_os("FLYBALL_BLESS").is_some() {
-            std::fs::write(&transcript, out.as_bytes()).expect("the transcript can be written");
+            std::fs::write(&transcript, out.as_bytes()).expect("a writable transcript");
         }
         let wanted = std::fs::read_to_string(&transcript).expect("a transcript");
-        assert!(out == wanted, "{}\n--- wanted\n{wanted}\n--- printed\n{out}", transcript.display());
+        assert!(out == wanted, "{}\n--- expected\n{wanted}\n--- printed\n{out}", transcript.display());
         let left: Vec<_> =
             std::fs::read_dir(self.place.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(left.is_empty(), "it left files behind: {left:?}");
     }
 
-    /// A command in the story's place, with nothing of Flyball in its environment but the program.
+    /// A command in the story's folder whose environment contains only the path of the Flyball binary.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let inherited = std::env::vars_os().map(|(name, _)| name);
@@ -80,8 +80,8 @@ impl Story {
     }
 }
 
-/// Checks the types of a TypeScript program and compiles it, beside a copy of the story's other files. Gives the path of
-/// the JavaScript.
+/// Type-checks a TypeScript program and compiles it next to a copy of the story's other files. Returns the path of the
+/// JavaScript.
 pub(crate) fn compile(story: &Story, program: &str) -> String {
     let modules = PathBuf::from(std::env::var_os(TYPESCRIPT).expect("checked before")).join("node_modules");
     let build = story.place.join("build");

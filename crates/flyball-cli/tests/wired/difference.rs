@@ -1,45 +1,45 @@
-//! What shows that a setting has an effect: a text that is there with it and not without it, or the other way round.
+//! The proof that a setting has an effect: a text that is present with it and absent without it, or vice versa.
 
-use crate::kit::root;
+use crate::command_harness::repo_root;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-/// The named difference between two runs.
+/// The expected difference between two runs.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Difference {
-    /// Only with the setting this text is there.
+    /// Text that is present only with the setting.
     pub(crate) shows: Option<String>,
-    /// Only without it.
+    /// Text that is present only without the setting.
     pub(crate) hides: Option<String>,
 }
 
 impl Difference {
-    /// A text that is there only with the setting.
+    /// A difference whose text is present only with the setting.
     pub(crate) fn shows(text: &str) -> Self {
         Difference { shows: Some(text.to_owned()), hides: None }
     }
 
-    /// A text that is there only without it.
+    /// A difference whose text is present only without the setting.
     pub(crate) fn hides(text: &str) -> Self {
         Difference { shows: None, hides: Some(text.to_owned()) }
     }
 
-    /// What is wrong with what a run gave with the setting and without it.
-    pub(crate) fn fault(&self, with: &str, without: &str) -> Option<String> {
+    /// The error in the outputs with and without the setting, if any.
+    pub(crate) fn error(&self, with: &str, without: &str) -> Option<String> {
         let there = |text: &String| (with.contains(text), without.contains(text));
         let wrong = match (&self.shows, &self.hides) {
             (Some(text), None) => (there(text) != (true, false)).then(|| (text, there(text))),
             (None, Some(text)) => (there(text) != (false, true)).then(|| (text, there(text))),
-            _ => return Some("the proof must name what is shown, or what is hidden".to_owned()),
+            _ => return Some("the proof must name a text that is shown or hidden".to_owned()),
         };
         wrong.map(|(text, (with, without))| {
-            format!("{text:?} is there with it: {with}, without it: {without}")
+            format!("{text:?} is present with it: {with}, without it: {without}")
         })
     }
 }
 
-/// Fails if a setting has no proof, or a proof no setting.
-pub(crate) fn complete<'a>(
+/// Fails if a setting has no proof, or a proof has no setting.
+pub(crate) fn assert_complete<'a>(
     what: &str,
     settings: impl IntoIterator<Item = &'a str>,
     proven: impl IntoIterator<Item = &'a str>,
@@ -50,20 +50,20 @@ pub(crate) fn complete<'a>(
     let strange: Vec<&&str> = proven.difference(&settings).collect();
     assert!(
         missing.is_empty() && strange.is_empty(),
-        "{what} without a proof: {missing:#?}\nproofs of nothing: {strange:#?}"
+        "{what} without a proof: {missing:#?}\nproofs without a setting: {strange:#?}"
     );
     recorded(what, settings.len());
 }
 
-/// Tells how many settings were shown to have an effect; `docs/measured.md` says the same.
+/// Prints the number of settings proven to have an effect; `docs/measured.md` must contain the same number.
 pub(crate) fn recorded(what: &str, count: usize) {
     println!("{what}: {count} are wired");
-    let page = std::fs::read_to_string(root().join("docs/measured.md")).unwrap();
+    let page = std::fs::read_to_string(repo_root().join("docs/measured.md")).unwrap();
     let row = format!("| {what} | {count} |");
     assert!(page.contains(&row), "docs/measured.md lacks the row: {row}");
 }
 
-/// Fails with all faults.
-pub(crate) fn settle(faults: Vec<String>) {
-    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+/// Fails with all errors, if any.
+pub(crate) fn assert_no_errors(errors: Vec<String>) {
+    assert!(errors.is_empty(), "\n{}\n", errors.join("\n"));
 }

@@ -1,11 +1,11 @@
-//! Every environment variable: each policy key that a variable can set changes a decision, and each variable that the
-//! program reads, or sets for programs that it starts, changes what a command does. Which variables there are is read from
-//! the sources, so that a new one without a proof fails. The proofs are `environment.json`.
+//! Every environment variable: each variable that sets a policy key changes a decision, and each variable that the
+//! program reads, or sets for programs it starts, changes the behavior of a command. The list of variables is read from
+//! the sources, so that a new one without a proof fails. The proofs are in `environment.json`.
 
-use crate::difference::{Difference, complete, recorded, settle};
-use crate::kit::{folder, root};
-use crate::policy::variables;
-use crate::schema::policy_keys;
+use crate::command_harness::{repo_root, test_dir};
+use crate::difference::{Difference, assert_complete, assert_no_errors, recorded};
+use crate::policy_keys::variables;
+use crate::schema_keys::policy_keys;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names that programs of a run inherit, and words of shells: nothing here reads them for itself.
+/// Names that the programs of a run inherit, and shell words; the program itself does not read them.
 const PASSED_ON: [&str; 3] =
-    ["flyball-run/src/process/environment.rs", "flyball-run/src/tools/risk/judge.rs", "flyball-shell/"];
-/// Words in capitals that are no variables of this program.
+    ["flyball-runner/src/process/environment.rs", "flyball-runner/src/tools/risk/", "flyball-shell/"];
+/// Uppercase words that are not variables of this program.
 const NO_VARIABLES: [&str; 11] = [
     "CARGO_PKG_VERSION",
     "CARGO_TERM_COLOR",
@@ -31,35 +31,35 @@ const NO_VARIABLES: [&str; 11] = [
     "NAME",
 ];
 
-/// How the effect of a variable is shown.
+/// The proof that a variable has an effect.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     variable: String,
-    /// `$place` is the folder of the test.
+    /// The value; `$place` is the test's folder.
     #[serde(default)]
     value: String,
-    /// The value on the other side; without it the variable is not set there.
+    /// The value to compare with; if `None`, the variable is unset there.
     instead: Option<String>,
     #[serde(default)]
     files: BTreeMap<String, String>,
-    /// Variables on both sides.
+    /// Variables set in both runs.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Files that are looked at afterwards.
+    /// Files to inspect afterwards.
     #[serde(default)]
     reads: Vec<String>,
-    /// Commands before, without the variable.
+    /// Commands to run before, without the variable.
     #[serde(default)]
     before: Vec<Step>,
     #[serde(default)]
     run: Step,
-    /// What the program says, and the names of the files that are there afterwards.
+    /// Text in the program's output or in the list of files afterwards.
     shows: Option<String>,
     hides: Option<String>,
-    /// It is set for programs that are started: one of them says this.
+    /// For a variable set for started programs: text that one of them prints.
     tells: Option<String>,
-    /// A test of its own that uses it.
+    /// A separate test that uses it.
     test: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Step {
         command.envs(env.iter().map(|(name, value)| (name, fill(value))));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command may end without reading what it is told.
+        // A command may exit without reading its stdin.
         let _ = child.stdin.take().unwrap().write_all(fill(&self.input).as_bytes());
         let run = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -91,7 +91,7 @@ impl Step {
 
 impl Proof {
     fn observed(&self, side: &str, value: Option<&String>) -> String {
-        let place = folder(&format!("wired-environment-{}-{side}", self.variable));
+        let place = test_dir(&format!("wired-environment-{}-{side}", self.variable));
         for (name, text) in &self.files {
             let file = place.join(name);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -120,25 +120,26 @@ impl Proof {
             .replace(place.to_str().unwrap(), "$place")
     }
 
-    fn fault(&self) -> Option<String> {
+    fn problem(&self) -> Option<String> {
         let variable = &self.variable;
         if let Some(file) = &self.test {
-            let text = std::fs::read_to_string(root().join("crates").join(file)).unwrap_or_default();
+            let text = std::fs::read_to_string(repo_root().join("crates").join(file)).unwrap_or_default();
             return (!text.contains(variable)).then(|| format!("{variable}: {file} does not use it"));
         }
         if let Some(words) = &self.tells {
-            let told = self.observed("told", None);
-            return (!told.contains(words)).then(|| format!("{variable}: no program says {words:?}\n{told}"));
+            let replied = self.observed("replied", None);
+            return (!replied.contains(words))
+                .then(|| format!("{variable}: no program prints {words:?}\n{replied}"));
         }
         let with = self.observed("with", Some(&self.value));
         let without = self.observed("without", self.instead.as_ref());
         let difference = Difference { shows: self.shows.clone(), hides: self.hides.clone() };
-        let fault = difference.fault(&with, &without)?;
-        Some(format!("{variable}: {fault}\n== with:\n{with}\n== without:\n{without}"))
+        let problem = difference.error(&with, &without)?;
+        Some(format!("{variable}: {problem}\n== with:\n{with}\n== without:\n{without}"))
     }
 }
 
-/// The files below a folder.
+/// The files in a folder.
 fn names(folder: &Path, base: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let inside = |path: PathBuf| {
@@ -162,12 +163,12 @@ fn stored(place: &Path) -> String {
     rows.map(|row| format!("{}\n", row.unwrap())).collect()
 }
 
-/// The sources of the program, without their tests.
+/// The sources of the program, without tests.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
-        let name = path.strip_prefix(root().join("crates")).unwrap().display().to_string();
+        let name = path.strip_prefix(repo_root().join("crates")).unwrap().display().to_string();
         if path.is_dir() && !name.ends_with("/tests") {
             found.extend(sources(&path));
         } else if name.ends_with(".rs") && name.contains("/src/") && !name.ends_with("_tests.rs") {
@@ -179,7 +180,7 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The variables that the sources name: words in capitals with an underscore, and words in capitals where variables are
+/// The variables named in the sources: uppercase words with an underscore, and uppercase words where variables are
 /// read.
 fn named_variables() -> BTreeSet<String> {
     let is_name = |word: &str| {
@@ -189,7 +190,7 @@ fn named_variables() -> BTreeSet<String> {
             && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
     };
     let mut found = BTreeSet::new();
-    for (name, text) in sources(&root().join("crates")) {
+    for (name, text) in sources(&repo_root().join("crates")) {
         if PASSED_ON.iter().any(|part| name.contains(part)) {
             continue;
         }
@@ -203,21 +204,21 @@ fn named_variables() -> BTreeSet<String> {
 
 #[test]
 fn every_variable_of_the_program_has_an_effect() {
-    let file = root().join("crates/flyball-cli/tests/wired/environment.json");
+    let file = repo_root().join("crates/flyball-cli/tests/wired/environment.json");
     let proofs: Vec<Proof> = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let wanted = std::env::var("FLYBALL_SCENARIO").unwrap_or_default();
     let chosen = proofs.iter().filter(|proof| proof.variable.contains(&wanted));
-    settle(chosen.filter_map(Proof::fault).collect());
+    assert_no_errors(chosen.filter_map(Proof::problem).collect());
     let named = named_variables();
     let proven = proofs.iter().map(|proof| proof.variable.as_str());
-    complete("environment variables", named.iter().map(String::as_str), proven);
+    assert_complete("environment variables", named.iter().map(String::as_str), proven);
 }
 
 #[test]
 fn every_policy_key_that_a_variable_can_set_changes_a_decision() {
-    let place = folder("wired-variables");
+    let place = test_dir("wired-variables");
     let observe = Step { args: vec!["observe".to_owned()], input: String::new() };
-    let (mut faults, mut names) = (Vec::new(), BTreeSet::new());
+    let (mut errors, mut names) = (Vec::new(), BTreeSet::new());
     for variable in variables(&policy_keys()) {
         let lines: Vec<String> = variable.events.iter().map(Value::to_string).collect();
         let step = Step { input: lines.join("\n"), ..observe.clone() };
@@ -226,17 +227,19 @@ fn every_policy_key_that_a_variable_can_set_changes_a_decision() {
         let without = variable.outlined(&step.run(&place, &env));
         env.insert(variable.name.clone(), variable.value.clone());
         let with = variable.outlined(&step.run(&place, &env));
-        let fault = variable.difference.fault(&with, &without);
-        faults.extend(fault.map(|fault| format!("{}={}: {fault}\n{with}", variable.name, variable.value)));
+        let problem = variable.difference.error(&with, &without);
+        errors.extend(
+            problem.map(|problem| format!("{}={}: {problem}\n{with}", variable.name, variable.value)),
+        );
         names.insert(variable.name);
     }
-    settle(faults);
+    assert_no_errors(errors);
     recorded("policy keys as environment variables", names.len());
 }
 
 #[test]
 fn the_socket_of_a_server_is_among_the_runtime_files() {
-    let place = folder("wired-runtime");
+    let place = test_dir("wired-runtime");
     let serve = |runtime: Option<&Path>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
         command.args(["serve", "--no-tcp", "--store", "memory:"]).current_dir(&place).env_clear();
@@ -244,12 +247,12 @@ fn the_socket_of_a_server_is_among_the_runtime_files() {
         command.envs(runtime.map(|folder| ("XDG_RUNTIME_DIR", folder)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
-    // Without the variable there is nowhere to listen.
+    // Without the variable there is no address to listen on.
     assert!(!serve(None).wait().unwrap().success());
     let mut server = serve(Some(&place));
     let socket = place.join("flyball.sock");
     let began = std::time::Instant::now();
-    while !socket.exists() && began.elapsed() < crate::ear::PATIENCE {
+    while !socket.exists() && began.elapsed() < crate::sse_client::RECEIVE_TIMEOUT {
         std::thread::park_timeout(std::time::Duration::from_millis(20));
     }
     let is_there = socket.exists();

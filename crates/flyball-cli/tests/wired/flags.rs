@@ -1,137 +1,145 @@
-//! Every flag of every command has an effect: it is run with and without, and the difference is named. `flags.txt` lists
-//! all flags; a unit test beside the parser compares the list with the parser itself.
+//! Every flag of every command has an effect: the command is run with and without it, and the difference is named.
+//! `flags.txt` lists all flags; a unit test next to the parser compares the list with the parser.
 
+use crate::command_harness::{CliStore, CommandOutput, repo_root, run_flyball, test_dir};
 use crate::difference::recorded;
-use crate::kit::{Run, Store, flyball, folder, root};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How the effect of a flag is shown.
-enum Proof {
-    /// Only with these arguments, the output or the exit code (`exit N`) has this text.
+/// The proof that a flag has an effect.
+enum FlagProof {
+    /// The output or exit code (`exit N`) contains this text only with these arguments.
     Shows(&'static [&'static str], &'static str),
-    /// Only without these arguments it has.
+    /// It contains this text only without these arguments.
     Hides(&'static [&'static str], &'static str),
-    /// Only with these arguments this file is there.
-    Makes(&'static [&'static str], &'static str),
-    /// Only without these arguments it is.
-    Spares(&'static [&'static str], &'static str),
-    /// Only with these arguments the store holds this text afterwards.
+    /// This file exists only with these arguments.
+    CreatesFile(&'static [&'static str], &'static str),
+    /// This file exists only without these arguments.
+    KeepsFile(&'static [&'static str], &'static str),
+    /// The store contains this text afterwards only with these arguments.
     Records(&'static [&'static str], &'static str),
-    /// Only with the flag, stdout is JSON.
+    /// Stdout is JSON only with the flag.
     Json,
-    /// It changes nothing, and the help of the command says so in these words.
+    /// It has no effect, and the command's help says so in these words.
     Documented(&'static str),
-    /// It needs a server, an upstream or a crash; this test shows it.
-    Elsewhere(&'static str),
+    /// It needs a server, an upstream or a crash; this test proves it.
+    TestedElsewhere(&'static str),
 }
-use Proof::{Documented, Elsewhere, Hides, Json, Makes, Records, Shows, Spares};
+use FlagProof::{CreatesFile, Documented, Hides, Json, KeepsFile, Records, Shows, TestedElsewhere};
 
-/// A command line that works without the flag, and what comes on stdin. A flag of it gives way to the same flag of a
-/// proof, and to `!--flag`.
-struct Base {
+/// A command line that works without the flag, and its stdin. A flag in it is replaced by the same flag of a proof and
+/// removed by `!--flag`.
+struct BaseCommand {
     command: &'static str,
     args: &'static [&'static str],
     input: &'static str,
 }
 
-const fn base(command: &'static str, args: &'static [&'static str]) -> Base {
-    Base { command, args, input: "" }
+const fn base_command(command: &'static str, args: &'static [&'static str]) -> BaseCommand {
+    BaseCommand { command, args, input: "" }
 }
 
 const HOOK_INPUT: &str = r#"{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"touch x"},"tool_use_id":"t1"}"#;
 
-const BASES: [Base; 39] = [
-    base("run", &["workflow.yaml"]),
-    base("resume", &["cut-1"]),
-    base("replay", &["events.jsonl"]),
-    base("audit", &["events.jsonl"]),
-    Base { command: "observe", args: &[], input: r#"{"type":"session.started","session":"x","at":0}"# },
-    base("tell", &["progress", "signal=tests", "failing=a", "--session", "quiet"]),
-    base("proxy", &["--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"]),
-    base("mcp", &["--", "cat"]),
-    Base { command: "hook", args: &["claude-code", "--event", "PreToolUse"], input: HOOK_INPUT },
-    base("hook install", &["hook", "claude-code", "install"]),
-    base("hook uninstall", &["hook", "gemini", "uninstall"]),
-    base("hook test", &["hook", "gemini", "test"]),
-    base("check", &["strict.yaml"]),
-    base("config", &[]),
-    base("graph", &["asks-1"]),
-    base("explain", &["loops"]),
-    base("status", &["loops"]),
-    base("top", &[]),
-    base("list", &[]),
-    base("release", &["loops", "--why", "because"]),
-    base("approve", &["asks"]),
-    base("deny", &["asks"]),
-    base("stop", &["quiet", "--why", "because"]),
-    base("unlabel", &["labelled", "--why", "because"]),
-    base("send", &["quiet", "hello"]),
-    base("prune", &[]),
-    base("doctor", &[]),
-    base("activity", &[]),
-    base("metrics", &[]),
-    base("outbox", &[]),
-    base("output", &["0"]),
-    base("serve", &["--listen", "127.0.0.1:0", "--no-socket"]),
-    base("token create", &["token", "create", "bot", "--role", "agent"]),
-    base("token list", &["token", "list"]),
-    base("token revoke", &["token", "revoke", "nobody"]),
-    base("backup", &["copy.db"]),
-    base("restore", &["copy.db"]),
-    base("trust", &["strict.yaml"]),
-    base("policy accept", &["policy", "accept", "quiet", "--why", "because"]),
+const BASE_COMMANDS: [BaseCommand; 41] = [
+    base_command("run", &["workflow.yaml"]),
+    base_command("resume", &["cut-1"]),
+    base_command("replay", &["events.jsonl"]),
+    base_command("audit", &["events.jsonl"]),
+    BaseCommand {
+        command: "observe",
+        args: &[],
+        input: r#"{"type":"session.started","session":"x","at":0}"#,
+    },
+    base_command("tell", &["progress", "signal=tests", "failing=a", "--session", "quiet"]),
+    base_command("proxy", &["--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"]),
+    base_command("mcp", &["--", "cat"]),
+    BaseCommand { command: "hook", args: &["claude-code", "--event", "PreToolUse"], input: HOOK_INPUT },
+    base_command("hook install", &["hook", "claude-code", "install"]),
+    base_command("hook uninstall", &["hook", "gemini", "uninstall"]),
+    base_command("hook test", &["hook", "gemini", "test"]),
+    base_command("init", &[]),
+    base_command("man", &[]),
+    base_command("check", &["strict.yaml"]),
+    base_command("config", &[]),
+    base_command("graph", &["asks-1"]),
+    base_command("explain", &["loops"]),
+    base_command("status", &["loops"]),
+    base_command("top", &[]),
+    base_command("list", &[]),
+    base_command("release", &["loops", "--why", "because"]),
+    base_command("approve", &["asks"]),
+    base_command("deny", &["asks"]),
+    base_command("stop", &["quiet", "--why", "because"]),
+    base_command("unlabel", &["labeled", "--why", "because"]),
+    base_command("send", &["quiet", "hello"]),
+    base_command("prune", &[]),
+    base_command("doctor", &[]),
+    base_command("activity", &[]),
+    base_command("metrics", &[]),
+    base_command("outbox", &[]),
+    base_command("output", &["0"]),
+    base_command("serve", &["--listen", "127.0.0.1:0", "--no-socket"]),
+    base_command("token create", &["token", "create", "bot", "--role", "agent"]),
+    base_command("token list", &["token", "list"]),
+    base_command("token revoke", &["token", "revoke", "nobody"]),
+    base_command("backup", &["copy.db"]),
+    base_command("restore", &["copy.db"]),
+    base_command("trust", &["strict.yaml"]),
+    base_command("policy accept", &["policy", "accept", "quiet", "--why", "because"]),
 ];
 
-/// What is special to one command. Other flags are proven by [`common`].
-fn special(line: &str) -> Option<Proof> {
+/// The proof for a flag of one command. Other flags are covered by [`proof_for_common_flag`].
+fn proof_for_command(line: &str) -> Option<FlagProof> {
     Some(match line {
         "run --session" => Shows(&["--session", "mine"], "session mine"),
-        "run --keep-nothing" => Spares(&["--keep-nothing"], "new/.flyball/flyball.db"),
+        "run --keep-nothing" => KeepsFile(&["--keep-nothing"], "new/.flyball/flyball.db"),
         "resume --rerun" => Shows(&["--rerun"], "success after"),
-        "resume --skip" => Shows(&["--skip"], "taken as failed"),
+        "resume --skip" => Shows(&["--skip"], "treated as failed"),
         "replay --format" => Shows(&["--format", "claude-code"], "exit 1"),
         "explain --format" => Shows(&["--format", "claude-code"], "has no effect with a session"),
         "explain --session" => Shows(&["--session", "x"], "has no effect with a session"),
         "graph --session" => Shows(&["--session", "x"], "has no effect with a session"),
         "graph --format" => Shows(&["--format", "mermaid"], "flowchart"),
         "audit --prices" => Shows(&["--prices", "nowhere.yaml"], "nowhere.yaml"),
-        "audit --html" => Makes(&["--html", "page.html"], "page.html"),
-        "audit --write-policy" => Makes(&["--write-policy", "fitted.yaml"], "fitted.yaml"),
+        "audit --html" => CreatesFile(&["--html", "page.html"], "page.html"),
+        "audit --write-policy" => CreatesFile(&["--write-policy", "fitted.yaml"], "fitted.yaml"),
         "audit --force" => Shows(&["--force"], "exit 2"),
         "audit --jobs" => Shows(&["--jobs", "0"], "exit 2"),
-        "observe --json" => Documented("always JSON"),
-        "observe --store" => Makes(&["--store", "sqlite:other.db"], "other.db"),
+        "observe --json" => Documented("decisions are always JSON"),
+        "observe --store" => CreatesFile(&["--store", "sqlite:other.db"], "other.db"),
         "tell --session" => Shows(&["--session", "nobody"], "nobody"),
         "proxy --upstream" => Shows(&["--upstream", "nonsense"], "nonsense"),
         "proxy --listen" => Shows(&["--listen", "127.0.0.2:0"], "127.0.0.2"),
-        "proxy --price" | "proxy --prices" => Elsewhere("proxy/agents.rs"),
-        "proxy --on-error" => Elsewhere("proxy/troubles.rs"),
-        "mcp --session" => Elsewhere("mcp/kit.rs"),
-        "mcp --on-error" => Elsewhere("mcp/bytes.rs"),
-        "mcp --url" | "mcp --listen" => Elsewhere("mcp/http.rs"),
+        "proxy --price" | "proxy --prices" => TestedElsewhere("proxy/agent_loops.rs"),
+        "proxy --on-error" => TestedElsewhere("proxy/failures.rs"),
+        "mcp --session" => TestedElsewhere("mcp/mcp_harness.rs"),
+        "mcp --on-error" => TestedElsewhere("mcp/passthrough.rs"),
+        "mcp --url" | "mcp --listen" => TestedElsewhere("mcp/http.rs"),
         "mcp --header" => Shows(&["--header", "A=B"], "exit 2"),
-        "hook --event" => Elsewhere("hooks/golden.rs"),
+        "hook --event" => TestedElsewhere("hooks/golden_tables.rs"),
         "hook --deadline" => Shows(&["--deadline", "1ms"], "hook_deadline"),
         "hook install --project" | "hook uninstall --project" | "hook test --project" => {
             Shows(&["--project", "--user"], "exit 2")
         }
-        "hook install --user" => Makes(&["--user"], "new/.claude/settings.json.user"),
-        "hook install --dry-run" => Spares(&["--dry-run"], ".claude/settings.json"),
-        "hook uninstall --user" => Makes(&["--user"], ".gemini/settings.json"),
-        "hook uninstall --dry-run" => Makes(&["--dry-run"], ".gemini/settings.json"),
+        "hook install --user" => CreatesFile(&["--user"], "new/.claude/settings.json.user"),
+        "hook install --dry-run" => KeepsFile(&["--dry-run"], ".claude/settings.json"),
+        "hook uninstall --user" => CreatesFile(&["--user"], ".gemini/settings.json"),
+        "hook uninstall --dry-run" => CreatesFile(&["--dry-run"], ".gemini/settings.json"),
         "hook test --user" => Shows(&["--user"], "NOT ARMED"),
+        "init --force" => TestedElsewhere("cli/setup_commands.rs"),
+        "man --out" => CreatesFile(&["--out", "pages"], "pages/flyball-run.1"),
         "config --origin" => Shows(&["--origin"], "default"),
-        "top --once" => Documented("without a terminal it is printed once anyway"),
+        "top --once" => Documented("always so without a terminal"),
         "top --limit" | "list --limit" => Hides(&["--limit", "1"], "quiet"),
         "list --blocked" => Hides(&["--blocked"], "quiet"),
         "list --waiting" => Hides(&["--waiting"], "quiet"),
         "list --struggling" => Hides(&["--struggling"], "quiet"),
         "release --guard" => Shows(&["--guard", "visits"], "visits"),
-        "release --mode" => Shows(&["--mode", "reset"], "counts from the beginning"),
+        "release --mode" => Shows(&["--mode", "reset"], "its counters start over"),
         "release --n" => Shows(&["--n", "7"], "7 more"),
         "release --why" | "stop --why" | "unlabel --why" => {
             Records(&["--why", "unmistakable"], "unmistakable")
@@ -140,57 +148,63 @@ fn special(line: &str) -> Option<Proof> {
             Records(&["--by", "berta"], "berta")
         }
         "approve --why" | "deny --why" => Records(&["--why", "unmistakable"], "unmistakable"),
-        "prune --older-than" => Shows(&["--older-than", "5 parsecs"], "bad_age"),
-        "prune --dry-run" => Shows(&["--dry-run"], "Would take away"),
-        "prune --set" => Shows(&["--set", "journal.retention=off"], "bad_age"),
-        "doctor --accept" => Shows(&["--accept"], "agent_speaks"),
+        "prune --older-than" => Shows(&["--older-than", "5 parsecs"], "bad_duration"),
+        "prune --dry-run" => Shows(&["--dry-run"], "Would delete"),
+        "prune --set" => Shows(&["--set", "journal.retention=off"], "bad_duration"),
+        "doctor --accept" => Shows(&["--accept"], "agent_not_allowed"),
         "activity --kind" => Hides(&["--kind", "decision"], "hello"),
         "activity --limit" => Hides(&["--limit", "1"], "asks"),
-        "activity --follow" => Elsewhere("wired/flags.rs"),
-        line if line.starts_with("output --") => Elsewhere("cli/outputs.rs"),
+        "activity --follow" => TestedElsewhere("wired/flags.rs"),
+        line if line.starts_with("output --") => TestedElsewhere("cli/large_outputs.rs"),
         "outbox --dead" => Hides(&["--dead"], "s/2/0"),
         "outbox --waiting" => Hides(&["--waiting"], "s/1/0"),
-        "outbox --deliver" => Shows(&["--deliver"], "done,"),
-        "outbox --retry" => Shows(&["--retry", "s/1/0"], "will be tried again"),
+        "outbox --deliver" => Shows(&["--deliver"], "delivered,"),
+        "outbox --retry" => Shows(&["--retry", "s/1/0"], "will be retried"),
         "outbox --policy" => Shows(&["--deliver", "--policy", "nowhere.yaml"], "nowhere.yaml"),
         "outbox --preset" => Shows(&["--deliver", "--preset", "nonsense"], "nonsense"),
         "outbox --set" => Shows(&["--deliver", "--set", "nonsense.key=1"], "nonsense"),
         "serve --listen" => Shows(&["--listen", "127.0.0.2:0"], "127.0.0.2"),
         "serve --no-tcp" => Hides(&["!--listen", "!--no-socket", "--no-tcp"], "127.0.0.1"),
-        "serve --socket" => Makes(&["!--no-socket", "--socket", "a.sock"], "a.sock"),
-        "serve --no-socket" | "serve --operator-uid" | "serve --admin-uid" => Elsewhere("serve/attacks.rs"),
-        "serve --agent-uid" => {
-            Makes(&["!--no-socket", "--socket", "a.sock", "--agent-uid", "1"], "open a.sock")
+        "serve --socket" => CreatesFile(&["!--no-socket", "--socket", "a.sock"], "a.sock"),
+        "serve --no-socket" | "serve --operator-uid" | "serve --admin-uid" => {
+            TestedElsewhere("serve/approval_attacks.rs")
         }
-        "serve --host" => Elsewhere("serve/bombs.rs"),
-        "serve --queue" => Elsewhere("fleet/overload.rs"),
+        "serve --agent-uid" => {
+            CreatesFile(&["!--no-socket", "--socket", "a.sock", "--agent-uid", "1"], "open a.sock")
+        }
+        "serve --host" => TestedElsewhere("serve/malicious_requests.rs"),
+        "serve --queue" => TestedElsewhere("fleet/overload.rs"),
         "serve --workflows" => Shows(&["--workflows", "nowhere"], "no such folder"),
         "serve --workers" => Shows(&["--workers", "1"], "exit 2"),
         "serve --hot-sessions" => Shows(&["--hot-sessions", "many"], "exit 2"),
-        "serve --log" => Elsewhere("signals/health.rs"),
-        "serve --otlp" => Elsewhere("signals/traces.rs"),
-        "serve --otlp-content" => Elsewhere("signals/canaries.rs"),
-        "serve --watch" => Elsewhere("pages/posts.rs"),
+        "serve --log" => TestedElsewhere("signals/health.rs"),
+        "serve --otlp" => TestedElsewhere("signals/traces.rs"),
+        "serve --otlp-content" => TestedElsewhere("signals/planted_secrets.rs"),
+        "serve --watch" => TestedElsewhere("pages/coverage.rs"),
         "token create --role" => Shows(&["--role", "admin"], "flyball_admin_"),
         "token create --sessions" => Records(&["--sessions", "team-"], "team-"),
         "token create --expires" => Shows(&["--expires", "never"], "never"),
-        "backup --force" | "backup --json" | "backup --store" => Elsewhere("cli/backup.rs"),
-        "restore --json" | "restore --store" => Elsewhere("cli/backup.rs"),
-        "policy accept --by" | "policy accept --json" | "policy accept --why" => Elsewhere("hooks/trust.rs"),
-        "trust --dry-run" | "trust --json" | "trust --list" | "trust --revoke" => Elsewhere("cli/trust.rs"),
-        "proxy --host" => Elsewhere("proxy/troubles.rs"),
-        "token create --all-sessions" => Elsewhere("serve/claims.rs"),
-        "serve --tls-cert" | "serve --tls-key" | "serve --insecure-http" => Elsewhere("serve/tls.rs"),
-        "serve --proof-max-age" => Elsewhere("pages/login.rs"),
+        "backup --force" | "backup --json" | "backup --store" => TestedElsewhere("cli/backup.rs"),
+        "restore --json" | "restore --store" => TestedElsewhere("cli/backup.rs"),
+        "policy accept --by" | "policy accept --json" | "policy accept --why" => {
+            TestedElsewhere("hooks/project_trust.rs")
+        }
+        "trust --dry-run" | "trust --json" | "trust --list" | "trust --revoke" => {
+            TestedElsewhere("cli/trust.rs")
+        }
+        "proxy --host" => TestedElsewhere("proxy/failures.rs"),
+        "token create --all-sessions" => TestedElsewhere("serve/false_claims.rs"),
+        "serve --tls-cert" | "serve --tls-key" | "serve --insecure-http" => TestedElsewhere("serve/tls.rs"),
+        "serve --proof-max-age" => TestedElsewhere("pages/login.rs"),
         line if line.starts_with("serve --key-") || line.starts_with("serve --max-unauthenticated") => {
-            Elsewhere("serve/limits.rs")
+            TestedElsewhere("serve/limits.rs")
         }
         _ => return None,
     })
 }
 
-/// Flags that mean the same everywhere: a wrong value is an error only if somebody reads it.
-fn common(flag: &str) -> Option<Proof> {
+/// The proof for a flag with the same meaning everywhere: an invalid value is an error only if the flag is read.
+fn proof_for_common_flag(flag: &str) -> Option<FlagProof> {
     Some(match flag {
         "--store" => Shows(&["--store", "nonsense:x"], "store_address"),
         "--policy" => Shows(&["--policy", "nowhere.yaml"], "nowhere.yaml"),
@@ -204,12 +218,12 @@ fn common(flag: &str) -> Option<Proof> {
 const WORKFLOW: &str =
     r#"{version: 1, name: asks, nodes: [{name: ask, kind: human, ask: "Which day?", next: done}]}"#;
 
-/// A step that ends the run itself the first time, as a crash would.
-const CUT_OFF: &str = r#"{version: 1, name: cut, nodes: [{name: work, kind: command, run: "test -e mark || { touch mark; kill -9 $PPID; }", on_failure: failed, on_success: done}]}"#;
+/// A step that kills the run the first time, like a crash.
+const INTERRUPTED_WORKFLOW: &str = r#"{version: 1, name: cut, nodes: [{name: work, kind: command, run: "test -e mark || { touch mark; kill -9 $PPID; }", on_failure: failed, on_success: done}]}"#;
 
-/// A project with a store in which something has happened, and files to look at.
-fn template(name: &str) -> PathBuf {
-    let store = Store::own(&format!("flags-{name}"));
+/// A project with a populated store and some files.
+fn template_project(name: &str) -> PathBuf {
+    let store = CliStore::project_store(&format!("flags-{name}"));
     let calls = |session: &str, count: usize| {
         let mut lines = vec![json!({"type": "session.started", "session": session}).to_string()];
         for n in 1..=count {
@@ -224,14 +238,14 @@ fn template(name: &str) -> PathBuf {
     std::fs::write(store.folder.join("events.jsonl"), &events).unwrap();
     std::fs::write(store.folder.join("workflow.yaml"), WORKFLOW).unwrap();
     std::fs::write(store.folder.join("strict.yaml"), "guards: {repetition: {limit: 3}}\n").unwrap();
-    let run = flyball(&store.folder, &["run", "workflow.yaml"], b"", &[("USER", "anna")]);
+    let run = run_flyball(&store.folder, &["run", "workflow.yaml"], b"", &[("USER", "anna")]);
     assert_eq!(run.code, 4, "{}{}", run.out, run.err);
-    std::fs::write(store.folder.join("cut.yaml"), CUT_OFF).unwrap();
+    std::fs::write(store.folder.join("cut.yaml"), INTERRUPTED_WORKFLOW).unwrap();
     let path = std::env::var("PATH").unwrap();
     let mut cut = Command::new(env!("CARGO_BIN_EXE_flyball"));
     cut.args(["run", "cut.yaml"]).current_dir(&store.folder).env_clear().env("PATH", path);
     let cut = cut.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    assert_eq!(cut.code(), None, "the step ends the run");
+    assert_eq!(cut.code(), None, "the step kills the run");
     store.event(r#"{"type":"user.message","session":"quiet","text":"hello"}"#);
     store.observe(&calls("loops", 9));
     let plan = json!([{"tool": "delete_task", "args": {"id": 7}}]);
@@ -239,29 +253,29 @@ fn template(name: &str) -> PathBuf {
         &json!({"type": "confirmation.requested", "session": "asks", "plan": plan, "question": "Delete?"})
             .to_string(),
     );
-    let mut labelled = vec![json!({"type": "session.started", "session": "labelled", "policy": {"preset": "simple", "guards": {"visits": {"limit": 2}}}}).to_string()];
+    let mut labeled = vec![json!({"type": "session.started", "session": "labeled", "policy": {"preset": "simple", "guards": {"visits": {"limit": 2}}}}).to_string()];
     for _ in 0..4 {
-        labelled.push(json!({"type": "turn.started", "session": "labelled", "node": "test"}).to_string());
-        labelled.push(json!({"type": "turn.finished", "session": "labelled", "node": "test"}).to_string());
+        labeled.push(json!({"type": "turn.started", "session": "labeled", "node": "test"}).to_string());
+        labeled.push(json!({"type": "turn.finished", "session": "labeled", "node": "test"}).to_string());
     }
-    store.observe(&labelled.join("\n"));
+    store.observe(&labeled.join("\n"));
     for (key, state) in [("s/1/0", "dead"), ("s/2/0", "waiting")] {
         let row = format!(
             "INSERT INTO flyball_outbox VALUES ('{key}', 's', 'notify', '0', '{{}}', '{state}', 5, 99999999999999, 'refused')"
         );
-        store.sql().execute(&row, []).unwrap();
+        store.open_database().execute(&row, []).unwrap();
     }
-    assert_eq!(flyball(&store.folder, &["hook", "gemini", "install"], b"", &[]).code, 0);
+    assert_eq!(run_flyball(&store.folder, &["hook", "gemini", "install"], b"", &[]).code, 0);
     store.folder
 }
 
-fn copy(from: &Path, to: &Path) {
+fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
+            copy_dir(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), &target).unwrap();
         }
@@ -270,10 +284,10 @@ fn copy(from: &Path, to: &Path) {
     std::fs::set_permissions(to, mode).unwrap();
 }
 
-/// Runs a command in a copy of the template. A server is ended as soon as it says where it listens.
-fn run(base: &Base, more: &[&str], template: &Path) -> (PathBuf, Run) {
-    let place = folder("flags-run");
-    copy(template, &place);
+/// Runs a command in a copy of the template. A server is stopped as soon as it prints its address.
+fn run_in_copy(base: &BaseCommand, more: &[&str], template: &Path) -> (PathBuf, CommandOutput) {
+    let place = test_dir("flags-run");
+    copy_dir(template, &place);
     let own = base.args.first().is_some_and(|first| base.command.split(' ').next() == Some(*first));
     let mut args: Vec<&str> = if own { Vec::new() } else { vec![base.command] };
     let (before, after) = match base.args.iter().position(|word| *word == "--") {
@@ -306,13 +320,13 @@ fn run(base: &Base, more: &[&str], template: &Path) -> (PathBuf, Run) {
         env.push(("CLAUDECODE", agent));
     }
     if ["serve", "proxy"].contains(&base.command) {
-        return (place.clone(), serve(&place, &args, &env));
+        return (place.clone(), run_server(&place, &args, &env));
     }
-    let run = flyball(&place, &args, base.input.as_bytes(), &env);
+    let run = run_flyball(&place, &args, base.input.as_bytes(), &env);
     (place, run)
 }
 
-fn serve(place: &Path, args: &[&str], env: &[(&str, &str)]) -> Run {
+fn run_server(place: &Path, args: &[&str], env: &[(&str, &str)]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command.args(args).current_dir(place).env_clear().envs(env.iter().copied());
     let mut child =
@@ -324,38 +338,43 @@ fn serve(place: &Path, args: &[&str], env: &[(&str, &str)]) -> Run {
         if listens && err.contains("flyball ") && !err.contains("error") {
             child.kill().unwrap();
             child.wait().unwrap();
-            return Run { code: 0, out: String::new(), err };
+            return CommandOutput { code: 0, out: String::new(), err };
         }
     }
-    Run { code: child.wait().unwrap().code().unwrap_or(-1), out: String::new(), err }
+    CommandOutput { code: child.wait().unwrap().code().unwrap_or(-1), out: String::new(), err }
 }
 
-fn said(run: &Run) -> String {
+fn combined_output(run: &CommandOutput) -> String {
     format!("{}\n{}\nexit {}\n", run.out, run.err, run.code)
 }
 
-fn is_json(run: &Run) -> bool {
+fn is_json(run: &CommandOutput) -> bool {
     let whole = serde_json::from_str::<Value>(&run.out).is_ok();
     whole
         || !run.out.trim().is_empty()
             && run.out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok())
 }
 
-/// Why a flag has no effect, if it has none.
-fn fault(
+/// The reason why a flag has no effect, if it has none.
+fn flag_error(
     line: &str,
-    base: &Base,
+    base: &BaseCommand,
     template: &Path,
     cache: &mut BTreeMap<&'static str, String>,
 ) -> Option<String> {
     let flag = line.rsplit_once(' ').unwrap().1;
-    let Some(proof) = special(line).or_else(|| common(flag)) else {
-        return Some("nobody says how its effect is shown".to_owned());
+    let Some(proof) = proof_for_command(line).or_else(|| proof_for_common_flag(flag)) else {
+        return Some("there is no proof for it".to_owned());
     };
-    let mut without =
-        || cache.entry(base.command).or_insert_with(|| said(&run(base, &[], template).1)).clone();
-    let seen =
-        |with: &[&str], text: &str| (said(&run(base, with, template).1).contains(text), text.to_owned());
+    let mut without = || {
+        cache
+            .entry(base.command)
+            .or_insert_with(|| combined_output(&run_in_copy(base, &[], template).1))
+            .clone()
+    };
+    let seen = |with: &[&str], text: &str| {
+        (combined_output(&run_in_copy(base, with, template).1).contains(text), text.to_owned())
+    };
     match proof {
         Shows(with, text) => {
             let (with, text) = seen(with, text);
@@ -365,95 +384,98 @@ fn fault(
             let (with, text) = seen(with, text);
             (with || !without().contains(&text)).then(|| format!("{text:?} is shown with it: {with}"))
         }
-        Makes(with, file) => {
-            let made = |more: &[&str]| made(base, more, template, file);
-            (!made(with) || made(&[])).then(|| format!("{file} is not made by it"))
+        CreatesFile(with, file) => {
+            let made = |more: &[&str]| creates_file(base, more, template, file);
+            (!made(with) || made(&[])).then(|| format!("it does not create {file}"))
         }
-        Spares(with, file) => {
-            let made = |more: &[&str]| made(base, more, template, file);
-            (made(with) || !made(&[])).then(|| format!("{file} is not spared by it"))
+        KeepsFile(with, file) => {
+            let made = |more: &[&str]| creates_file(base, more, template, file);
+            (made(with) || !made(&[])).then(|| format!("it does not keep {file} from being created"))
         }
         Records(with, text) => {
             let recorded = |more: &[&str]| {
-                let place = run(base, more, template).0.join(".flyball");
+                let place = run_in_copy(base, more, template).0.join(".flyball");
                 let files = ["flyball.db", "flyball.db-wal"].map(|name| std::fs::read(place.join(name)));
                 let mut bytes = files.into_iter().flatten().flatten().collect::<Vec<u8>>();
                 bytes.retain(|byte| *byte != 0);
                 String::from_utf8_lossy(&bytes).contains(text)
             };
-            (!recorded(with) || recorded(&[])).then(|| format!("{text:?} is not recorded by it"))
+            (!recorded(with) || recorded(&[])).then(|| format!("it does not record {text:?}"))
         }
         Json => {
-            let (with, without) = (run(base, &["--json"], template).1, run(base, &[], template).1);
-            (!is_json(&with) || is_json(&without)).then(|| said(&with))
+            let (with, without) =
+                (run_in_copy(base, &["--json"], template).1, run_in_copy(base, &[], template).1);
+            (!is_json(&with) || is_json(&without)).then(|| combined_output(&with))
         }
         Documented(words) => {
             let mut help: Vec<&str> = base.command.split(' ').collect();
             help.push("--help");
             let help =
-                flyball(template, &help, b"", &[]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+                run_flyball(template, &help, b"", &[]).out.split_whitespace().collect::<Vec<_>>().join(" ");
             (!help.contains(words)).then_some(help)
         }
-        Elsewhere(file) => {
-            let path = root().join("crates/flyball-cli/tests").join(file);
+        TestedElsewhere(file) => {
+            let path = repo_root().join("crates/flyball-cli/tests").join(file);
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             (!text.contains(&format!("\"{flag}\""))).then(|| format!("{file} does not use it"))
         }
     }
 }
 
-/// Whether a file is there after a run. `new/` stands for one that the template has already, and is taken away before.
-fn made(base: &Base, more: &[&str], template: &Path, file: &str) -> bool {
+/// Whether a file exists after a run. `new/` marks a file of the template that is removed before the run.
+fn creates_file(base: &BaseCommand, more: &[&str], template: &Path, file: &str) -> bool {
     if file == "new/.claude/settings.json.user" {
-        return run(base, more, template).0.join("home/.claude/settings.json").exists();
+        return run_in_copy(base, more, template).0.join("home/.claude/settings.json").exists();
     }
     if let Some(file) = file.strip_prefix("open ") {
         use std::os::unix::fs::PermissionsExt;
-        let path = run(base, more, template).0.join(file);
+        let path = run_in_copy(base, more, template).0.join(file);
         return path.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o006 != 0);
     }
     if let Some(file) = file.strip_prefix("new/") {
-        let bare = folder("flags-bare");
+        let bare = test_dir("flags-bare");
         std::fs::copy(template.join("workflow.yaml"), bare.join("workflow.yaml")).unwrap();
-        return run(base, more, &bare).0.join(file).exists();
+        return run_in_copy(base, more, &bare).0.join(file).exists();
     }
-    run(base, more, template).0.join(file).exists()
+    run_in_copy(base, more, template).0.join(file).exists()
 }
 
 #[test]
 fn every_flag_of_every_command_has_an_effect() {
-    let template = template("effects");
-    let mut faults = Vec::new();
+    let template = template_project("effects");
+    let mut errors = Vec::new();
     let mut cache = BTreeMap::new();
     for line in include_str!("flags.txt").lines() {
         let command = line.rsplit_once(' ').unwrap().0;
-        let Some(base) = BASES.iter().find(|base| base.command == command) else {
-            faults.push(format!("{line}: the command has no base"));
+        let Some(base) = BASE_COMMANDS.iter().find(|base| base.command == command) else {
+            errors.push(format!("{line}: the command has no base"));
             continue;
         };
-        faults.extend(fault(line, base, &template, &mut cache).map(|fault| format!("{line}: {fault}")));
+        errors.extend(
+            flag_error(line, base, &template, &mut cache).map(|problem| format!("{line}: {problem}")),
+        );
     }
-    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    assert!(errors.is_empty(), "\n{}\n", errors.join("\n"));
     recorded("flags of commands", include_str!("flags.txt").lines().count());
 }
 
 #[test]
-fn following_the_activity_goes_on_until_it_is_ended() {
-    let template = template("follow");
+fn activity_follow_runs_until_stopped() {
+    let template = template_project("follow");
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command.args(["activity", "--follow"]).current_dir(&template).env_clear();
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("hello")));
-    assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
+    assert!(child.try_wait().unwrap().is_none(), "the server has exited unexpectedly");
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn flags_that_have_no_effect_together_are_refused() {
-    let template = template("together");
+fn flags_without_effect_together_are_rejected() {
+    let template = template_project("together");
     for args in [
         &["status", "--policy", "strict.yaml"][..],
         &["status", "--set", "guards.repetition.limit=3"],
@@ -472,11 +494,11 @@ fn flags_that_have_no_effect_together_are_refused() {
         &["hook", "--store", "sqlite:x.db", "claude-code", "uninstall"],
         &["hook", "--preset", "strict", "claude-code", "test"],
     ] {
-        let run = flyball(&template, args, b"", &[]);
+        let run = run_flyball(&template, args, b"", &[]);
         assert_eq!(run.code, 2, "{args:?}: {}{}", run.out, run.err);
         assert!(run.err.contains("--"), "{args:?}: {}", run.err);
     }
-    // The limits of a workflow file are those of the policy that was named.
-    let run = flyball(&template, &["graph", "workflow.yaml", "--policy", "nowhere.yaml"], b"", &[]);
+    // A workflow file's limits come from the given policy.
+    let run = run_flyball(&template, &["graph", "workflow.yaml", "--policy", "nowhere.yaml"], b"", &[]);
     assert!(run.code == 1 && run.err.contains("nowhere.yaml"), "{}{}", run.out, run.err);
 }

@@ -1,14 +1,14 @@
-//! Keys of `journal.labels`: what a tracker says about labels, told to a server with a key and to one without it.
+//! Keys of `journal.labels`: label webhooks and label queries, on a server with the key and one without it.
 
-use crate::difference::{Difference, settle};
-use crate::kit::folder;
-use crate::server::Server;
-use flyball_serve::Role;
+use crate::command_harness::test_dir;
+use crate::difference::{Difference, assert_no_errors};
+use crate::server_harness::TestServer;
+use flyball_server::AuthRole;
 use ring::hmac;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The keys that are shown here.
+/// The keys proven here.
 pub(crate) const KEYS: [&str; 6] = [
     "journal.labels.command",
     "journal.labels.every",
@@ -20,30 +20,31 @@ pub(crate) const KEYS: [&str; 6] = [
 
 const LABEL: &str = "flyball-hitl:loop-prevention";
 const SECRET: &str = "whsec-for-tests";
-/// Long enough that nothing but a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the program is asked where it is asked often.
-const OFTEN: &str = "1s";
+/// Long enough that only a hang reaches it.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The short interval between label queries.
+const SHORT_INTERVAL: &str = "1s";
 
-/// A server under a policy with these keys, and the agent's key. One visit of a node is allowed.
-fn server(name: &str, labels: &Value) -> (Server, String) {
-    let folder = folder(&format!("wired-labels-{name}"));
+/// A server under a policy with these keys, and the agent's key. One visit to a node is allowed.
+fn server(name: &str, labels: &Value) -> (TestServer, String) {
+    let folder = test_dir(&format!("wired-labels-{name}"));
     let policy = json!({"guards": {"visits": {"limit": 1}}, "journal": {"labels": labels}});
     std::fs::write(folder.join("policy.json"), policy.to_string()).unwrap();
     let store = format!("sqlite:{}", folder.join("flyball.db").display());
     let path = std::env::var("PATH").unwrap();
     let env = [("WIRED_SECRET", SECRET), ("PATH", path.as_str())];
-    let server = Server::with(&folder, &store, &["--no-socket", "--policy", "policy.json"], &env);
-    let agent = server.key("bot", Role::Agent);
+    let server =
+        TestServer::start_with_env(&folder, &store, &["--no-socket", "--policy", "policy.json"], &env);
+    let agent = server.create_key("bot", AuthRole::Agent);
     (server, agent)
 }
 
-fn turn(server: &Server, agent: &str) -> Value {
-    server.event(agent, &json!({"type": "turn.started", "session": "issue-7", "node": "test"}))
+fn turn(server: &TestServer, agent: &str) -> Value {
+    server.submit_event(agent, &json!({"type": "turn.started", "session": "issue-7", "node": "test"}))
 }
 
-/// What a server answers to the webhook of a tracker, in a session with the label or without.
-fn told(name: &str, labels: &Value, action: &str, by: &str) -> String {
+/// The server's reply to a tracker's webhook, in a session with or without the label.
+fn webhook_reply(name: &str, labels: &Value, action: &str, by: &str) -> String {
     let (server, agent) = server(name, labels);
     turn(&server, &agent);
     if action == "unlabeled" {
@@ -56,8 +57,8 @@ fn told(name: &str, labels: &Value, action: &str, by: &str) -> String {
     let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let signature = format!("sha256={digits}");
     let headers = [("Content-Type", "application/json"), ("X-Hub-Signature-256", signature.as_str())];
-    let (status, told) = server.ask_with("POST", "/v1/labels", &headers, Some(&body));
-    format!("{status} {told}")
+    let (status, reply) = server.request_with_headers("POST", "/v1/labels", &headers, Some(&body));
+    format!("{status} {reply}")
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn keys_of_label_webhooks_change_what_they_do() {
     let shows = Difference::shows;
     let cases = [
         ("secret_env", signed(json!({})), json!({}), "unlabeled", "anna", shows("released")),
-        // Without it the body names the session itself.
+        // Without it, the body names the session.
         (
             "session",
             signed(json!({"session": "pull-{issue.number}"})),
@@ -96,38 +97,38 @@ fn keys_of_label_webhooks_change_what_they_do() {
             shows("stopped"),
         ),
     ];
-    let fault =
+    let problem =
         |(key, with, without, action, by, difference): (&str, Value, Value, &str, &str, Difference)| {
-            let with = told(&format!("{key}-with"), &with, action, by);
-            let without = told(&format!("{key}-without"), &without, action, by);
-            difference.fault(&with, &without).map(|fault| format!("{key}: {fault}\n{with}\n{without}"))
+            let with = webhook_reply(&format!("{key}-with"), &with, action, by);
+            let without = webhook_reply(&format!("{key}-without"), &without, action, by);
+            difference.error(&with, &without).map(|problem| format!("{key}: {problem}\n{with}\n{without}"))
         };
-    settle(cases.into_iter().filter_map(fault).collect());
+    assert_no_errors(cases.into_iter().filter_map(problem).collect());
 }
 
-/// How often a program was asked for labels, within the time that a server with `every: 1s` needs for some looks.
-fn looks(name: &str, labels: &Value) -> usize {
+/// How often a program was queried for labels in the time in which a server with `every: 1s` queries several times.
+fn query_count(name: &str, labels: &Value) -> usize {
     let (server, agent) = server(name, labels);
     turn(&server, &agent);
     assert_eq!(turn(&server, &agent)["state"], "blocked");
     let asked = || std::fs::read_to_string(server.folder.join("asked")).unwrap_or_default().lines().count();
     let began = Instant::now();
-    let often = labels["every"] == OFTEN;
+    let often = labels["every"] == SHORT_INTERVAL;
     let enough = |looks: usize| if often { looks >= 3 } else { began.elapsed() > Duration::from_secs(5) };
     while !enough(asked()) {
-        assert!(began.elapsed() < PATIENCE, "the program was asked {} times", asked());
+        assert!(began.elapsed() < QUERY_TIMEOUT, "the program was queried {} times", asked());
         std::thread::park_timeout(Duration::from_millis(50));
     }
     asked()
 }
 
 #[test]
-fn the_program_of_a_tracker_is_asked_as_often_as_the_policy_says() {
+fn label_command_runs_at_the_configured_interval() {
     let program = json!(["sh", "-c", "cat >> asked; echo >> asked"]);
-    let often = looks("every-often", &json!({"command": program, "every": OFTEN}));
-    let seldom = looks("every-seldom", &json!({"command": program, "every": "1d"}));
-    let never = looks("every-never", &json!({}));
-    assert!(often >= 3, "{often} looks");
-    assert!(seldom < 3, "{seldom} looks within seconds, and one a day is wanted");
-    assert_eq!(never, 0, "no program is named");
+    let often = query_count("every-often", &json!({"command": program, "every": SHORT_INTERVAL}));
+    let seldom = query_count("every-seldom", &json!({"command": program, "every": "1d"}));
+    let never = query_count("every-never", &json!({}));
+    assert!(often >= 3, "{often} queries");
+    assert!(seldom < 3, "{seldom} queries within seconds, but one per day is expected");
+    assert_eq!(never, 0, "no program is configured");
 }

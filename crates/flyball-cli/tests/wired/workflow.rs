@@ -1,15 +1,15 @@
-//! Every key of a workflow file: two runs that differ in nothing but the key give another output, another event or another
-//! request to a model. The proofs are `workflow.json`.
+//! Every key of a workflow file: two runs that differ only in the key give a different output, event or model request.
+//! The proofs are in `workflow.json`.
 //!
-//! A base is a workflow by name. A key is put where it stands: the first node, rule, signal, slot and gate, the provider
-//! `main`, the tool `look`. What a scripted model replies may be written at four places; each key of a reply is shown at
-//! all of them.
+//! A base is a workflow by name. A key is inserted at its place: in the first node, rule, signal, slot and gate, the
+//! provider `main`, the tool `look`. Replies of a scripted model can be written in four places; each key of a reply is
+//! proven in all of them.
 
-use crate::difference::{Difference, complete, settle};
-use crate::kit::{folder, root, state};
-use crate::policy::put;
-use crate::schema::workflow_keys;
-use flyball_model_server::{Script, Server};
+use crate::command_harness::{repo_root, state_dir, test_dir};
+use crate::difference::{Difference, assert_complete, assert_no_errors};
+use crate::policy_keys::insert_at;
+use crate::schema_keys::workflow_keys;
+use flyball_model_server::{ModelServer, ServerScript};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many proofs run at a time. Most of the time is spent waiting for processes.
+/// Number of proofs that run in parallel. Most of the time is spent waiting for processes.
 const WORKERS: usize = 4;
-/// Where a reply of a scripted model may stand.
+/// The places for replies of a scripted model.
 const REPLIES: [&str; 4] = [
     "providers.*.replies[]",
     "providers.*.nodes.*.replies[]",
@@ -35,18 +35,18 @@ struct Proofs {
     proofs: Vec<Proof>,
 }
 
-/// How the effect of a key is shown.
+/// The proof that a key has an effect.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     key: String,
     #[serde(default)]
     value: Value,
-    /// The value on the other side; without it the key is left out there.
+    /// The value to compare with; if `None`, the key is omitted there.
     instead: Option<Value>,
     #[serde(default)]
     base: String,
-    /// Laid over the base on both sides.
+    /// Merged into the base in both runs.
     #[serde(default)]
     with: Value,
     /// Files of the project, by name.
@@ -54,20 +54,20 @@ struct Proof {
     files: BTreeMap<String, String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// What a model behind HTTP does; `$model` in the workflow is its address.
+    /// The behavior of an HTTP model; `$model` in the workflow is its address.
     model: Option<Value>,
-    /// The commands; without it the workflow is run.
+    /// The commands; by default, the workflow is run.
     commands: Option<Vec<Vec<String>>>,
     /// Commands after the run.
     #[serde(default)]
     then: Vec<Vec<String>>,
     shows: Option<String>,
     hides: Option<String>,
-    /// A test of its own that shows it, as file and function: a wait is random here, so that no single run shows it.
+    /// A separate test that proves it, as file and function: the delay is random, so that no single run can show it.
     elsewhere: Option<[String; 2]>,
 }
 
-/// Lays one value over another: keys of objects are joined, the first elements of lists as well.
+/// Merges one value into another: objects by key, lists by their first elements.
 fn lay(over: &Value, under: &mut Value) {
     match (over, under) {
         (Value::Null, _) => {}
@@ -92,7 +92,7 @@ fn lay(over: &Value, under: &mut Value) {
     }
 }
 
-/// The path of a key, with the names that `*` stands for.
+/// The path of a key, with the names for `*`.
 fn path(key: &str) -> Vec<String> {
     let mut path: Vec<String> = Vec::new();
     for part in key.split('.') {
@@ -116,15 +116,15 @@ impl Proof {
         let mut with = without.clone();
         let key = path(&self.key);
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        // Words in one language stand beside those in another.
+        // Text in one language is placed next to the other languages.
         if let [around @ .., "en" | "es" | "ru"] = key.as_slice()
             && let Some(Value::String(words)) = value_at(&with, around)
         {
-            put(&mut with, around, &json!({"en": words}));
+            insert_at(&mut with, around, &json!({"en": words}));
         }
-        put(&mut with, &key, &self.value);
+        insert_at(&mut with, &key, &self.value);
         if let Some(value) = &self.instead {
-            put(&mut without, &key, value);
+            insert_at(&mut without, &key, value);
         }
         [with, without].map(|mut workflow| {
             move_replies(&mut workflow, place);
@@ -132,17 +132,19 @@ impl Proof {
         })
     }
 
-    /// Runs the commands; gives what they print, what is stored and what a model is asked.
+    /// Runs the commands; returns their output, the stored rows and the model requests.
     fn observed(&self, name: &str, mut workflow: Value) -> String {
-        let place = folder(&format!("wired-workflow-{name}"));
+        let place = test_dir(&format!("wired-workflow-{name}"));
         let server = self.model.clone().map(|script| {
-            Server::start(Script::from_value(script).unwrap_or_else(|error| panic!("{}: {error}", self.key)))
-                .unwrap()
+            ModelServer::start(
+                ServerScript::from_value(script).unwrap_or_else(|error| panic!("{}: {error}", self.key)),
+            )
+            .unwrap()
         });
         for (key, value) in [("version", json!(1)), ("name", json!("proof"))] {
             workflow.as_object_mut().unwrap().entry(key).or_insert(value);
         }
-        let url = server.as_ref().map(Server::url).unwrap_or_default();
+        let url = server.as_ref().map(ModelServer::url).unwrap_or_default();
         std::fs::write(place.join("workflow.json"), workflow.to_string().replace("$model", &url)).unwrap();
         for (name, text) in &self.files {
             let file = place.join(name);
@@ -154,7 +156,7 @@ impl Proof {
         let commands = self.commands.clone().unwrap_or_else(|| vec![run]);
         let text =
             commands.iter().chain(&self.then).map(|args| self.command(&place, args)).collect::<String>();
-        let asked = server.iter().flat_map(Server::requests);
+        let asked = server.iter().flat_map(ModelServer::requests);
         let asked: String = asked
             .map(|request| format!("asked {} {:?} {}\n", request.path, request.headers, request.body))
             .collect();
@@ -163,7 +165,7 @@ impl Proof {
 
     fn command(&self, place: &Path, args: &[String]) -> String {
         let path = std::env::var("PATH").unwrap();
-        let state = state(place);
+        let state = state_dir(place);
         let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
         command.args(args).current_dir(place).env_clear().stdin(Stdio::null());
         command.env("PATH", path).env("XDG_STATE_HOME", state).envs(&self.env);
@@ -173,9 +175,9 @@ impl Proof {
         format!("{args:?} {}\n{}{}\n", run.status, text(&run.stdout), text(&run.stderr))
     }
 
-    fn fault(&self, bases: &BTreeMap<String, Value>, place: &str) -> Option<String> {
+    fn problem(&self, bases: &BTreeMap<String, Value>, place: &str) -> Option<String> {
         if let Some([file, test]) = &self.elsewhere {
-            let text = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            let text = std::fs::read_to_string(repo_root().join(file)).unwrap_or_default();
             let is_there = text.contains(&format!("fn {test}("));
             return (!is_there).then(|| format!("{}: {file} has no test {test}", self.key));
         }
@@ -184,8 +186,8 @@ impl Proof {
         let with = self.observed(&format!("{name}-with"), with);
         let without = self.observed(&format!("{name}-without"), without);
         let difference = Difference { shows: self.shows.clone(), hides: self.hides.clone() };
-        let fault = difference.fault(&with, &without)?;
-        Some(format!("{} ({place}): {fault}\n== with:\n{with}\n== without:\n{without}", self.key))
+        let problem = difference.error(&with, &without)?;
+        Some(format!("{} ({place}): {problem}\n== with:\n{with}\n== without:\n{without}", self.key))
     }
 }
 
@@ -212,7 +214,7 @@ fn stored(place: &Path) -> String {
     rows.map(|row| format!("{}\n", row.unwrap())).collect()
 }
 
-/// Moves the replies of the scripted model to another place where they may stand: the first one there, the second after it.
+/// Moves the replies of the scripted model to another allowed place: the first one there, the second after it.
 fn move_replies(workflow: &mut Value, place: &str) {
     if place == REPLIES[0] {
         return;
@@ -229,7 +231,7 @@ fn move_replies(workflow: &mut Value, place: &str) {
     main.extend(more.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null()));
 }
 
-/// The proofs, with the place of a reply for those that are about one.
+/// The proofs, with the place of a reply for those that concern one.
 fn jobs(proofs: &[Proof]) -> Vec<(String, &Proof, &'static str)> {
     let mut jobs = Vec::new();
     for proof in proofs {
@@ -245,23 +247,23 @@ fn jobs(proofs: &[Proof]) -> Vec<(String, &Proof, &'static str)> {
 
 #[test]
 fn every_workflow_key_changes_what_a_run_does() {
-    let file = root().join("crates/flyball-cli/tests/wired/workflow.json");
+    let file = repo_root().join("crates/flyball-cli/tests/wired/workflow.json");
     let Proofs { bases, proofs } = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let wanted = std::env::var("FLYBALL_SCENARIO").unwrap_or_default();
     let jobs = jobs(&proofs);
     let chosen: Vec<_> = jobs.iter().filter(|(key, ..)| key.contains(&wanted)).collect();
-    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some((_, proof, place)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let fault = proof.fault(&bases, place);
-                    faults.lock().unwrap().extend(fault);
+                    let problem = proof.problem(&bases, place);
+                    errors.lock().unwrap().extend(problem);
                 }
             });
         }
     });
-    settle(faults.into_inner().unwrap());
+    assert_no_errors(errors.into_inner().unwrap());
     let proven: BTreeSet<&str> = jobs.iter().map(|(key, ..)| key.as_str()).collect();
-    complete("workflow keys", workflow_keys().iter().map(String::as_str), proven);
+    assert_complete("workflow keys", workflow_keys().iter().map(String::as_str), proven);
 }

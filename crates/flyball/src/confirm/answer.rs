@@ -1,48 +1,47 @@
-//! What a person's answer to a confirmation means.
+//! Meaning of a person's answer to a confirmation.
 //!
-//! A destructive plan runs on a yes, so the reader is built to miss a yes rather than to invent
-//! one. Searching for "да" inside the text once made "Скинь полный список задач." a yes; here only
-//! whole words count, a yes must consist of known words from start to end, and any sign of refusal,
-//! doubt, condition, question or quotation takes the yes away. What is not understood is
-//! [`Answer::Unclear`], which asks again and runs nothing.
+//! A destructive plan runs after a `yes`, so the classifier prefers to miss a `yes` over inventing one. A substring
+//! search for "да" once read "Скинь полный список задач." as a `yes`. Here only whole words count, a `yes` must consist
+//! of known words from start to end, and any sign of refusal, doubt, condition, question or quotation cancels it.
+//! Anything else is [`ConfirmationAnswer::Unclear`], which asks again and runs nothing.
 //!
-//! The text is cut into clauses of known phrases (`clauses.rs`, `words.rs`); the rules here look
-//! only at the senses of those phrases.
+//! The text is split into clauses of known phrases (`clauses.rs`, `lexicon.rs`); the rules here use only the senses of
+//! those phrases.
 
-use super::clauses::{Clause, clauses_of, words_of};
-use super::words::{DOUBT, Sense, language_of_word};
+use super::clauses::{Clause, folded_words, split_clauses};
+use super::lexicon::{HESITATION_WORDS, Sense, detect_word_language};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 #[path = "answer_tests.rs"]
 mod tests;
 
-/// An answer is short. A longer text is not read at all and is [`Answer::Unclear`].
+/// Maximum length of an answer. A longer text is not read and is [`ConfirmationAnswer::Unclear`].
 pub(super) const MAX_ANSWER_CHARS: usize = 200;
 
-/// A yes of more phrases than this is talk, not an answer.
+/// Maximum number of phrases in a `yes`; more is conversation, not an answer.
 pub(super) const MAX_YES_PHRASES: usize = 6;
 
-/// [`language_of`] looks at no more than this many characters.
+/// Maximum number of characters that [`detect_language`] reads.
 pub(super) const MAX_LANGUAGE_CHARS: usize = 1_000;
 
-/// What an answer in words means.
+/// Meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// A clear yes, without question, condition or limit.
+pub enum ConfirmationAnswer {
+    /// A clear yes, without question, condition or restriction.
     Yes,
     /// A clear no.
     No,
-    /// The whole request is taken back.
+    /// The whole request is withdrawn.
     Cancel,
-    /// The plan is wanted in another form ("yes, but …" included).
+    /// A different version of the plan is wanted ("yes, but …" included).
     Change,
-    /// Anything else. It never counts as a yes.
+    /// Anything else. Never counts as a `yes`.
     Unclear,
 }
 
-/// A language that answers are understood in and sentences are written in.
+/// A language in which answers are understood and messages are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -55,64 +54,64 @@ pub enum Language {
     Es,
 }
 
-/// Understands a short answer in English, Russian or Spanish by whole words, with negation;
-/// anything else is [`Answer::Unclear`], never [`Answer::Yes`].
-pub fn understand(text: &str) -> Answer {
+/// Classifies a short answer in English, Russian or Spanish by whole words, with negation. Anything else is
+/// [`ConfirmationAnswer::Unclear`], never [`ConfirmationAnswer::Yes`].
+pub fn classify_answer(text: &str) -> ConfirmationAnswer {
     if text.chars().nth(MAX_ANSWER_CHARS).is_some() {
-        return Answer::Unclear;
+        return ConfirmationAnswer::Unclear;
     }
-    let clauses = clauses_of(text);
-    if takes_back(&clauses) {
-        Answer::Cancel
-    } else if wants_change(&clauses) {
-        Answer::Change
-    } else if opens_with_no(&clauses) {
-        Answer::No
-    } else if is_plain_yes(&clauses) {
-        Answer::Yes
+    let clauses = split_clauses(text);
+    if is_cancel(&clauses) {
+        ConfirmationAnswer::Cancel
+    } else if is_change(&clauses) {
+        ConfirmationAnswer::Change
+    } else if is_no(&clauses) {
+        ConfirmationAnswer::No
+    } else if is_yes(&clauses) {
+        ConfirmationAnswer::Yes
     } else {
-        Answer::Unclear
+        ConfirmationAnswer::Unclear
     }
 }
 
-/// Whether a text replies to a yes-or-no question, clearly or not. What has no word of an answer in it is something
-/// else: a new request, for example.
+/// Whether a text replies to a question that expects yes or no, clearly or not. A text without any answer word is
+/// something else, for example a new request.
 pub(crate) fn is_reply(text: &str) -> bool {
     use Sense::{Cancel, Hold, No, Not, Okay, Vague, Yes};
     if text.chars().nth(MAX_ANSWER_CHARS).is_some() {
         return false;
     }
     let replies = |sense: &Option<Sense>| is_in(*sense, &[Yes, Okay, No, Not, Cancel, Hold, Vague]);
-    hesitates(text) || clauses_of(text).iter().any(|clause| clause.senses.iter().any(replies))
+    is_hesitation(text) || split_clauses(text).iter().any(|clause| clause.senses.iter().any(replies))
 }
 
-/// Whether a text has no words but those of doubt: "hmm", "maybe", "…".
-fn hesitates(text: &str) -> bool {
+/// Whether a text consists only of words of doubt: "hmm", "maybe", "…".
+fn is_hesitation(text: &str) -> bool {
     let once = |word: String| {
         let mut letters: Vec<char> = word.chars().collect();
         letters.dedup();
         letters.into_iter().collect::<String>()
     };
-    words_of(text).map(once).all(|word| DOUBT.contains(&word.as_str()))
+    folded_words(text).map(once).all(|word| HESITATION_WORDS.contains(&word.as_str()))
 }
 
-/// Guesses the language of a text by script and telling words; `None` if it cannot tell.
-pub fn language_of(text: &str) -> Option<Language> {
+/// Guesses the language of a text by script and marker words; `None` if unknown.
+pub fn detect_language(text: &str) -> Option<Language> {
     let start: String = text.chars().take(MAX_LANGUAGE_CHARS).collect();
     let (mut english, mut russian, mut spanish) = (0_usize, 0_usize, 0_usize);
     if start.contains(['¿', '¡', 'ñ', 'Ñ']) {
         spanish += 1;
     }
-    for word in words_of(&start) {
+    for word in folded_words(&start) {
         if word.chars().any(is_cyrillic) {
-            // A letter that Russian lacks means a neighbour language, which is not ours to guess.
+            // A letter that Russian lacks indicates a related language, which is not supported.
             if word.chars().any(|c| is_cyrillic(c) && !('а'..='я').contains(&c)) {
                 return None;
             }
             russian += 1;
             continue;
         }
-        match language_of_word(&word) {
+        match detect_word_language(&word) {
             Some(Language::En) => english += 1,
             Some(Language::Es) => spanish += 1,
             _ => {}
@@ -141,9 +140,9 @@ fn is_in(sense: Option<Sense>, allowed: &[Sense]) -> bool {
     sense.is_some_and(|sense| allowed.contains(&sense))
 }
 
-/// The senses from the first one that is not a mere opening, found behind openings of whole
-/// clauses and of words; `None` if that place is a question and not a polite request.
-fn main_part<'a>(
+/// The senses after leading openers (whole clauses and words); `None` if that clause is a question and not a polite
+/// request.
+fn skip_openings<'a>(
     clauses: &'a [Clause],
     clause_openings: &[Sense],
     word_openings: &[Sense],
@@ -153,19 +152,19 @@ fn main_part<'a>(
     let start = clause.senses.iter().position(|sense| !is_in(*sense, word_openings))?;
     let (opening, rest) = clause.senses.split_at_checked(start)?;
     let requested = opening.contains(&Some(Sense::Request));
-    let asked = clauses.iter().take(at + 1).any(|clause| clause.asks);
+    let asked = clauses.iter().take(at + 1).any(|clause| clause.is_question);
     (requested || !asked).then_some(rest)
 }
 
-/// "Cancel", "ok, stop", "can you cancel it?". A real yes beside it makes it unclear, because
-/// "yes, cancel" may confirm a plan that cancels something.
-fn takes_back(clauses: &[Clause]) -> bool {
+/// "Cancel", "ok, stop", "can you cancel it?". An explicit yes next to it makes it unclear, because "yes, cancel" may
+/// confirm a plan that cancels something.
+fn is_cancel(clauses: &[Clause]) -> bool {
     use Sense::{Act, Cancel, Halt, Hold, No, Okay, Polite, Request, Thing, Wish, Yes};
     if clauses.iter().any(|clause| clause.senses.contains(&Some(Yes))) {
         return false;
     }
     let openings = [Polite, Wish, Request, Okay, Hold];
-    let Some(rest) = main_part(clauses, &[Polite, Okay, No, Hold], &openings) else {
+    let Some(rest) = skip_openings(clauses, &[Polite, Okay, No, Hold], &openings) else {
         return false;
     };
     match rest.split_first() {
@@ -176,20 +175,20 @@ fn takes_back(clauses: &[Clause]) -> bool {
 }
 
 /// "Change the date", "I want to edit it", "the other one instead", "yes, but …".
-fn wants_change(clauses: &[Clause]) -> bool {
+fn is_change(clauses: &[Clause]) -> bool {
     use Sense::{But, Change, Hold, Instead, No, Okay, Polite, Request, Wish, Yes};
-    let asks = clauses.iter().any(|clause| clause.asks);
+    let asks = clauses.iter().any(|clause| clause.is_question);
     let instead = clauses.iter().any(|clause| clause.senses.contains(&Some(Instead)));
     if instead && !asks {
         return true;
     }
     let openings = [Polite, Wish, Request, Okay, Yes, Hold, But];
-    let rest = main_part(clauses, &[Polite, Okay, Yes, No, Hold], &openings);
+    let rest = skip_openings(clauses, &[Polite, Okay, Yes, No, Hold], &openings);
     let starts_with_change = matches!(rest.and_then(<[_]>::first), Some(Some(Change)));
     starts_with_change || (!asks && is_yes_with_limit(clauses))
 }
 
-/// "Yes, but only the first". "Yes, but no" limits nothing and stays unclear.
+/// "Yes, but only the first". "Yes, but no" is not a restriction and stays unclear.
 fn is_yes_with_limit(clauses: &[Clause]) -> bool {
     use Sense::{Act, But, Cancel, Okay, Polite, Thing, Yes};
     let senses: Vec<Option<Sense>> =
@@ -207,16 +206,16 @@ fn is_yes_with_limit(clauses: &[Clause]) -> bool {
         && !is_clear_no(after)
 }
 
-/// "No", "please don't", and "no, …" whatever follows: to stop by mistake is cheap.
-fn opens_with_no(clauses: &[Clause]) -> bool {
+/// "No", "please don't", and "no, …" with any continuation: stopping by mistake is cheap.
+fn is_no(clauses: &[Clause]) -> bool {
     use Sense::{Hold, Polite};
     clauses
         .iter()
-        .find(|clause| clause.asks || !all_in(&clause.senses, &[Polite, Hold]))
-        .is_some_and(|clause| !clause.asks && is_clear_no(&clause.senses))
+        .find(|clause| clause.is_question || !all_in(&clause.senses, &[Polite, Hold]))
+        .is_some_and(|clause| !clause.is_question && is_clear_no(&clause.senses))
 }
 
-/// A refusal made of known words. After "no I …", "no don't …" the rest may be unknown.
+/// A refusal made of known words. After "no I …" or "no don't …" the rest may be unknown.
 fn is_clear_no(senses: &[Option<Sense>]) -> bool {
     use Sense::{
         Act, But, Cancel, Change, Halt, Hold, Instead, No, Not, Okay, Polite, Request, Thing, Vague, Wish,
@@ -243,13 +242,13 @@ fn is_clear_no(senses: &[Option<Sense>]) -> bool {
     refused && (known || emphatic)
 }
 
-/// Known words from start to end, at least one yes, and nothing that could take it back.
-fn is_plain_yes(clauses: &[Clause]) -> bool {
+/// Known words from start to end, at least one yes, and nothing that could negate it.
+fn is_yes(clauses: &[Clause]) -> bool {
     let mut phrases = 0;
     let mut agreed = false;
     let mut named_act = false;
     for clause in clauses {
-        if clause.asks {
+        if clause.is_question {
             return false;
         }
         for sense in &clause.senses {

@@ -1,12 +1,12 @@
-//! Tables of answers in three languages, and properties that no table can cover.
+//! Answer tables in three languages, and property tests.
 
-use super::super::words::{GROUPS, LONE_LETTERS, SIGNS, Sense};
+use super::super::lexicon::{EMOJI, PHRASE_GROUPS, SINGLE_LETTERS, Sense};
 use super::*;
 
-fn check(expected: Answer, answers: &[&str]) {
-    let wrong: Vec<(&str, Answer)> = answers
+fn check(expected: ConfirmationAnswer, answers: &[&str]) {
+    let wrong: Vec<(&str, ConfirmationAnswer)> = answers
         .iter()
-        .map(|text| (*text, understand(text)))
+        .map(|text| (*text, classify_answer(text)))
         .filter(|(_, answer)| *answer != expected)
         .collect();
     assert!(wrong.is_empty(), "expected {expected:?}, got {wrong:?}");
@@ -119,57 +119,57 @@ const UNCLEAR: &[&str] = &[
 ];
 
 #[test]
-fn a_clear_yes_is_a_yes() {
+fn clear_approval_is_recognized() {
     assert!(YES.len() >= 60);
-    check(Answer::Yes, YES);
+    check(ConfirmationAnswer::Yes, YES);
 }
 
 #[test]
 fn a_clear_no_is_a_no() {
-    check(Answer::No, NO);
+    check(ConfirmationAnswer::No, NO);
 }
 
 #[test]
-fn taking_the_request_back_is_a_cancel() {
-    check(Answer::Cancel, CANCEL);
+fn withdrawing_the_request_is_a_cancel() {
+    check(ConfirmationAnswer::Cancel, CANCEL);
     assert!(NO.len() + CANCEL.len() + CHANGE.len() >= 60);
 }
 
 #[test]
 fn asking_for_another_version_is_a_change() {
-    check(Answer::Change, CHANGE);
+    check(ConfirmationAnswer::Change, CHANGE);
 }
 
 #[test]
 fn everything_else_is_unclear() {
     assert!(UNCLEAR.len() >= 100);
-    check(Answer::Unclear, UNCLEAR);
+    check(ConfirmationAnswer::Unclear, UNCLEAR);
 }
 
 #[test]
-fn each_word_of_the_lists_alone_means_what_its_list_says() {
-    for group in GROUPS {
+fn each_phrase_alone_is_classified_by_its_group() {
+    for group in PHRASE_GROUPS {
         let expected = match group.sense {
-            Sense::Yes | Sense::Okay => Answer::Yes,
-            Sense::No => Answer::No,
-            Sense::Cancel | Sense::Halt => Answer::Cancel,
-            Sense::Change | Sense::Instead => Answer::Change,
+            Sense::Yes | Sense::Okay => ConfirmationAnswer::Yes,
+            Sense::No => ConfirmationAnswer::No,
+            Sense::Cancel | Sense::Halt => ConfirmationAnswer::Cancel,
+            Sense::Change | Sense::Instead => ConfirmationAnswer::Change,
             Sense::Not => continue,
-            _ => Answer::Unclear,
+            _ => ConfirmationAnswer::Unclear,
         };
-        check(expected, group.entries);
+        check(expected, group.phrases);
     }
 }
 
 #[test]
-fn the_lists_are_folded_and_free_of_contradictions() {
+fn phrase_groups_are_normalized_and_free_of_contradictions() {
     let all: Vec<(&str, Sense)> =
-        GROUPS.iter().flat_map(|g| g.entries.iter().map(move |e| (*e, g.sense))).collect();
+        PHRASE_GROUPS.iter().flat_map(|g| g.phrases.iter().map(move |e| (*e, g.sense))).collect();
     for (entry, sense) in &all {
-        let folded: Vec<String> = words_of(entry).collect();
-        assert_eq!(folded.join(" "), *entry, "not in the form that texts are compared in");
+        let folded: Vec<String> = folded_words(entry).collect();
+        assert_eq!(folded.join(" "), *entry, "not in comparison form");
         let others = all.iter().filter(|(other, _)| other == entry).count();
-        assert_eq!(others, 1, "{entry} stands in the lists more than once");
+        assert_eq!(others, 1, "{entry} is listed more than once");
         if !matches!(sense, Sense::Yes | Sense::Okay | Sense::Polite | Sense::Thing | Sense::Act) {
             continue;
         }
@@ -177,7 +177,7 @@ fn the_lists_are_folded_and_free_of_contradictions() {
             let refuses = all
                 .iter()
                 .any(|(other, s)| *other == word && matches!(s, Sense::No | Sense::Not | Sense::Cancel));
-            assert!(!refuses, "{entry} would swallow the refusal {word}");
+            assert!(!refuses, "{entry} would hide the refusal {word}");
         }
     }
 }
@@ -190,42 +190,42 @@ const NEGATIONS: &[&str] = &[
 
 const SEPARATORS: &[&str] = &[" ", ", ", ". ", "! ", "? ", "\n", "-", " - ", "/", "… ", " — ", ""];
 
-/// Every answer that the reader takes for a yes, from the table and from the word lists.
-fn all_yes() -> Vec<&'static str> {
-    let listed = GROUPS.iter().filter(|g| matches!(g.sense, Sense::Yes | Sense::Okay));
-    YES.iter().copied().chain(listed.flat_map(|g| g.entries.iter().copied())).collect()
+/// All phrases that the classifier accepts as a `yes`, from the table and from the word lists.
+fn all_yes_phrases() -> Vec<&'static str> {
+    let listed = PHRASE_GROUPS.iter().filter(|g| matches!(g.sense, Sense::Yes | Sense::Okay));
+    YES.iter().copied().chain(listed.flat_map(|g| g.phrases.iter().copied())).collect()
 }
 
 #[test]
-fn a_negation_before_a_yes_never_leaves_a_yes() {
-    for (at, yes) in all_yes().into_iter().enumerate() {
+fn negated_yes_is_never_an_approval() {
+    for (at, yes) in all_yes_phrases().into_iter().enumerate() {
         let turns = SEPARATORS.iter().filter(|s| !s.is_empty()).cycle();
         for (negation, turn) in NEGATIONS.iter().zip(turns.skip(at)) {
             for separator in [" ", turn] {
                 let text = format!("{negation}{separator}{yes}");
-                assert_ne!(understand(&text), Answer::Yes, "{text}");
+                assert_ne!(classify_answer(&text), ConfirmationAnswer::Yes, "{text}");
             }
         }
     }
 }
 
 #[test]
-fn a_no_and_a_yes_in_either_order_are_never_a_yes() {
-    // The separators take turns, so that every pair is tried and no separator is left out.
+fn no_combined_with_yes_is_never_an_approval() {
+    // Rotate the separators so that every pair is tested and every separator is used.
     for (at, refusal) in NO.iter().chain(CANCEL).chain(CHANGE).enumerate() {
         let step = if at < NO.len() { 1 } else { 5 };
         let separators = SEPARATORS.iter().cycle().skip(at % SEPARATORS.len());
         for (yes, separator) in YES.iter().skip(at % step).step_by(step).zip(separators) {
             for text in [format!("{refusal}{separator}{yes}"), format!("{yes}{separator}{refusal}")] {
-                assert_ne!(understand(&text), Answer::Yes, "{text}");
+                assert_ne!(classify_answer(&text), ConfirmationAnswer::Yes, "{text}");
             }
         }
     }
 }
 
 #[test]
-fn a_question_mark_behind_or_an_unknown_word_beside_a_yes_takes_it_away() {
-    for yes in all_yes() {
+fn question_mark_or_unknown_word_next_to_yes_is_not_an_approval() {
+    for yes in all_yes_phrases() {
         for text in [
             format!("{yes}?"),
             format!("{yes} ?"),
@@ -233,67 +233,67 @@ fn a_question_mark_behind_or_an_unknown_word_beside_a_yes_takes_it_away() {
             format!("{yes} xyzzy"),
             format!("xyzzy, {yes}"),
         ] {
-            assert_ne!(understand(&text), Answer::Yes, "{text}");
+            assert_ne!(classify_answer(&text), ConfirmationAnswer::Yes, "{text}");
         }
     }
 }
 
 /// A small fixed generator: the same sequence on every machine.
-fn next(seed: &mut u64, below: usize) -> usize {
+fn next_random(seed: &mut u64, below: usize) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     ((*seed >> 33) as usize) % below.max(1)
 }
 
 #[test]
-fn mixtures_with_a_refusal_in_them_are_never_a_yes() {
+fn random_phrases_containing_a_refusal_are_never_an_approval() {
     let words: Vec<(&str, Sense)> =
-        GROUPS.iter().flat_map(|g| g.entries.iter().map(move |e| (*e, g.sense))).collect();
+        PHRASE_GROUPS.iter().flat_map(|g| g.phrases.iter().map(move |e| (*e, g.sense))).collect();
     let mut seed = 7;
     for _ in 0..10_000 {
         let mut text = String::new();
         let mut spoiled = false;
-        for _ in 0..=next(&mut seed, 5) {
-            let (word, sense) = words[next(&mut seed, words.len())];
+        for _ in 0..=next_random(&mut seed, 5) {
+            let (word, sense) = words[next_random(&mut seed, words.len())];
             let harmless =
                 matches!(sense, Sense::Yes | Sense::Okay | Sense::Polite | Sense::Thing | Sense::Act);
-            // Two phrases may join into a longer one; only refusals must always show.
+            // Two phrases may combine into a longer one; only refusals must always be detected.
             spoiled |= matches!(sense, Sense::No | Sense::Not | Sense::Cancel | Sense::Vague) && !harmless;
             text.push_str(word);
-            text.push_str(SEPARATORS[next(&mut seed, SEPARATORS.len() - 1)]);
+            text.push_str(SEPARATORS[next_random(&mut seed, SEPARATORS.len() - 1)]);
         }
         if spoiled {
-            assert_ne!(understand(&text), Answer::Yes, "{text}");
+            assert_ne!(classify_answer(&text), ConfirmationAnswer::Yes, "{text}");
         }
     }
 }
 
 #[test]
-fn any_mess_of_characters_is_survived_and_is_no_yes_by_accident() {
+fn random_characters_never_panic_or_become_an_approval() {
     let alphabet: Vec<char> =
         "yesдаsíнеtno ?!,.'’\"«»-/\u{301}\u{306}\u{202e}\u{200d}👍🏽❌ßİǅ\u{0}\n1".chars().collect();
     let mut seed = 11;
     for _ in 0..10_000 {
-        let length = next(&mut seed, 24);
-        let text: String = (0..length).map(|_| alphabet[next(&mut seed, alphabet.len())]).collect();
-        if understand(&text) == Answer::Yes {
+        let length = next_random(&mut seed, 24);
+        let text: String = (0..length).map(|_| alphabet[next_random(&mut seed, alphabet.len())]).collect();
+        if classify_answer(&text) == ConfirmationAnswer::Yes {
             assert!(!text.contains(['?', '"', '❌', '\u{202e}', '1', 'ß']), "{text:?}");
         }
-        let _ = language_of(&text);
+        let _ = detect_language(&text);
     }
 }
 
 #[test]
-fn a_long_text_is_not_read() {
+fn overlong_text_is_unclear() {
     let padded = format!("yes{}", " ".repeat(MAX_ANSWER_CHARS - 3));
-    assert_eq!(understand(&padded), Answer::Yes);
-    assert_eq!(understand(&format!("{padded} ")), Answer::Unclear);
-    assert_eq!(understand(&"да ".repeat(400_000)), Answer::Unclear);
-    assert_eq!(understand(&"no ".repeat(400_000)), Answer::Unclear);
-    assert_eq!(language_of(&"да ".repeat(400_000)), Some(Language::Ru));
+    assert_eq!(classify_answer(&padded), ConfirmationAnswer::Yes);
+    assert_eq!(classify_answer(&format!("{padded} ")), ConfirmationAnswer::Unclear);
+    assert_eq!(classify_answer(&"да ".repeat(400_000)), ConfirmationAnswer::Unclear);
+    assert_eq!(classify_answer(&"no ".repeat(400_000)), ConfirmationAnswer::Unclear);
+    assert_eq!(detect_language(&"да ".repeat(400_000)), Some(Language::Ru));
 }
 
 #[test]
-fn the_language_is_told_by_script_and_telling_words() {
+fn language_is_detected_by_script_and_marker_words() {
     let cases: &[(&str, Option<Language>)] = &[
         ("yes", Some(Language::En)),
         ("Please delete the tasks", Some(Language::En)),
@@ -316,13 +316,19 @@ fn the_language_is_told_by_script_and_telling_words() {
         ("yes да", None),
     ];
     for (text, expected) in cases {
-        assert_eq!(language_of(text), *expected, "{text}");
+        assert_eq!(detect_language(text), *expected, "{text}");
     }
 }
 
 #[test]
 fn answers_and_languages_have_stable_names() {
-    let names = [Answer::Yes, Answer::No, Answer::Cancel, Answer::Change, Answer::Unclear];
+    let names = [
+        ConfirmationAnswer::Yes,
+        ConfirmationAnswer::No,
+        ConfirmationAnswer::Cancel,
+        ConfirmationAnswer::Change,
+        ConfirmationAnswer::Unclear,
+    ];
     let json = serde_json::to_string(&names).ok();
     assert_eq!(json.as_deref(), Some(r#"["yes","no","cancel","change","unclear"]"#));
     let languages = serde_json::to_string(&[Language::En, Language::Ru, Language::Es]).ok();
@@ -330,18 +336,18 @@ fn answers_and_languages_have_stable_names() {
 }
 
 #[test]
-fn letters_and_signs_of_the_lists_mean_what_they_say() {
-    for (letter, sense) in LONE_LETTERS {
-        let expected = if *sense == Sense::Yes { Answer::Yes } else { Answer::No };
-        assert_eq!(understand(letter), expected, "{letter}");
+fn single_letters_and_emoji_are_classified_by_their_tables() {
+    for (letter, sense) in SINGLE_LETTERS {
+        let expected = if *sense == Sense::Yes { ConfirmationAnswer::Yes } else { ConfirmationAnswer::No };
+        assert_eq!(classify_answer(letter), expected, "{letter}");
     }
-    for (sign, sense) in SIGNS {
+    for (sign, sense) in EMOJI {
         let expected = match sense {
-            Sense::Yes => Answer::Yes,
-            Sense::No => Answer::No,
-            Sense::Cancel => Answer::Cancel,
-            _ => Answer::Unclear,
+            Sense::Yes => ConfirmationAnswer::Yes,
+            Sense::No => ConfirmationAnswer::No,
+            Sense::Cancel => ConfirmationAnswer::Cancel,
+            _ => ConfirmationAnswer::Unclear,
         };
-        assert_eq!(understand(&sign.to_string()), expected, "{sign}");
+        assert_eq!(classify_answer(&sign.to_string()), expected, "{sign}");
     }
 }

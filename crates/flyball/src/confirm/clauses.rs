@@ -1,119 +1,122 @@
-//! Cuts an answer into clauses and each clause into known phrases.
+//! Splits an answer into clauses, and each clause into known phrases.
 //!
-//! People answer with curly quotes, emoji, missing accents, drawn-out words and stray marks. All of
-//! that is settled here, once, so that the rules in `answer.rs` see nothing but senses. A sign that
-//! is not known, and everything inside quotation marks, becomes an unknown word: it can spoil a
-//! yes, never make one.
+//! People answer with curly quotes, emoji, missing accents, elongated words and stray marks. All of that is normalized
+//! here, so that the rules in `answer.rs` see only senses. An unknown symbol, and everything inside quotation marks,
+//! becomes an unknown word: it can invalidate a `yes`, but never create one.
 
-use super::words::{AFTER_IF, LONE_LETTERS, SIGNS, Sense, longest_phrase};
+use super::lexicon::{EMOJI, SINGLE_LETTERS, Sense, WORDS_AFTER_CONDITIONAL_SI, longest_phrase};
 
-/// From this many equal letters in a row on, a word is taken as drawn out: "yesss", "нееет".
-const DRAWN_OUT: usize = 3;
+/// A word with this many equal letters in a row is treated as elongated: "yesss", "нееет".
+const MIN_ELONGATION: usize = 3;
 
-/// Signs from here on are pictures (dingbats, emoji), not marks that could turn a word round.
-const FIRST_PICTURE: char = '\u{2600}';
+/// Symbols from here on are pictographs (dingbats, emoji), not marks that could negate a word.
+const FIRST_PICTOGRAPH: char = '\u{2600}';
 
-/// A part of the answer between punctuation marks. `None` is a word that is not known.
+/// A part of the answer between punctuation marks. `None` is an unknown word.
 #[derive(Default)]
 pub(super) struct Clause {
     pub(super) senses: Vec<Option<Sense>>,
-    pub(super) asks: bool,
+    pub(super) is_question: bool,
 }
 
 impl Clause {
     fn unknown() -> Self {
-        Self { senses: vec![None], asks: false }
+        Self { senses: vec![None], is_question: false }
     }
 }
 
-/// A word as it is compared: lower case, without accents.
-struct Word {
+/// A word in its comparison form: lower case, without accents.
+struct AnswerWord {
     text: String,
-    /// "sí" is a yes, "si" may be an "if".
+    /// "sí" is a `yes`, "si" may mean "if".
     accented: bool,
 }
 
-/// What the characters of a text amount to.
-enum Piece {
-    Word(Word),
-    Sign(Sense),
-    /// A sign or a quotation that is not known: it takes a yes away.
+/// A token of an answer.
+enum AnswerToken {
+    Word(AnswerWord),
+    Emoji(Sense),
+    /// An unknown symbol or quotation: it invalidates a `yes`.
     Unknown,
-    /// A picture that is not known: the same, but the words beside it stand for themselves.
-    Aside,
+    /// An unknown pictograph: also invalidates a `yes`, but does not affect the words next to it.
+    UnknownEmoji,
     /// Punctuation that ends a clause.
-    Break,
+    ClauseBreak,
     /// A question mark at the end of a clause.
-    Asks,
+    QuestionMark,
     /// A question mark at the start of a clause.
-    OpensQuestion,
+    InvertedQuestionMark,
 }
 
-/// The clauses of `text` that say something.
-pub(super) fn clauses_of(text: &str) -> Vec<Clause> {
-    let pieces = pieces_of(text);
-    if let Some(sense) = lone_letter(&pieces) {
-        return vec![Clause { senses: vec![Some(sense)], asks: pieces.iter().any(is_question) }];
+/// The non-empty clauses of `text`.
+pub(super) fn split_clauses(text: &str) -> Vec<Clause> {
+    let pieces = tokenize(text);
+    if let Some(sense) = single_letter_sense(&pieces) {
+        return vec![Clause { senses: vec![Some(sense)], is_question: pieces.iter().any(is_question_mark) }];
     }
     let mut clauses = Vec::new();
     let mut current = Clause::default();
-    let mut run: Vec<Word> = Vec::new();
+    let mut run: Vec<AnswerWord> = Vec::new();
     for piece in pieces {
-        if let Piece::Word(word) = piece {
+        if let AnswerToken::Word(word) = piece {
             run.push(word);
             continue;
         }
-        read_run(&mut run, &mut current.senses);
+        match_phrases(&mut run, &mut current.senses);
         match piece {
-            Piece::Sign(sense) => current.senses.push(Some(sense)),
-            Piece::Unknown | Piece::Word(_) => current.senses.push(None),
-            Piece::Aside | Piece::Break | Piece::Asks | Piece::OpensQuestion => {
-                current.asks |= matches!(piece, Piece::Asks);
+            AnswerToken::Emoji(sense) => current.senses.push(Some(sense)),
+            AnswerToken::Unknown | AnswerToken::Word(_) => current.senses.push(None),
+            AnswerToken::UnknownEmoji
+            | AnswerToken::ClauseBreak
+            | AnswerToken::QuestionMark
+            | AnswerToken::InvertedQuestionMark => {
+                current.is_question |= matches!(piece, AnswerToken::QuestionMark);
                 end_clause(&mut clauses, std::mem::take(&mut current));
-                if matches!(piece, Piece::Aside) {
+                if matches!(piece, AnswerToken::UnknownEmoji) {
                     clauses.push(Clause::unknown());
                 }
-                current.asks = matches!(piece, Piece::OpensQuestion);
+                current.is_question = matches!(piece, AnswerToken::InvertedQuestionMark);
             }
         }
     }
-    read_run(&mut run, &mut current.senses);
+    match_phrases(&mut run, &mut current.senses);
     end_clause(&mut clauses, current);
     clauses
 }
 
-/// The words of `text` outside quotation marks, folded for comparison.
-pub(super) fn words_of(text: &str) -> impl Iterator<Item = String> {
-    pieces_of(text).into_iter().filter_map(|piece| match piece {
-        Piece::Word(word) => Some(word.text),
+/// The words of `text` outside quotation marks, in comparison form.
+pub(super) fn folded_words(text: &str) -> impl Iterator<Item = String> {
+    tokenize(text).into_iter().filter_map(|piece| match piece {
+        AnswerToken::Word(word) => Some(word.text),
         _ => None,
     })
 }
 
-/// Keeps a clause; a question mark on its own belongs to the clause before it ("yes !?").
+/// Adds a clause; a lone question mark belongs to the previous clause ("yes !?").
 fn end_clause(clauses: &mut Vec<Clause>, clause: Clause) {
     match clauses.last_mut() {
-        Some(last) if clause.senses.is_empty() => last.asks |= clause.asks,
-        _ if clause.senses.is_empty() && !clause.asks => {}
+        Some(last) if clause.senses.is_empty() => last.is_question |= clause.is_question,
+        _ if clause.senses.is_empty() && !clause.is_question => {}
         _ => clauses.push(clause),
     }
 }
 
-fn is_question(piece: &Piece) -> bool {
-    matches!(piece, Piece::Asks | Piece::OpensQuestion)
+fn is_question_mark(piece: &AnswerToken) -> bool {
+    matches!(piece, AnswerToken::QuestionMark | AnswerToken::InvertedQuestionMark)
 }
 
-/// The sense of an answer that is one letter and nothing else.
-fn lone_letter(pieces: &[Piece]) -> Option<Sense> {
-    let mut spoken = pieces.iter().filter(|piece| !is_question(piece) && !matches!(piece, Piece::Break));
-    let (Some(Piece::Word(word)), None) = (spoken.next(), spoken.next()) else {
+/// The sense of an answer that consists of a single letter.
+fn single_letter_sense(pieces: &[AnswerToken]) -> Option<Sense> {
+    let mut spoken =
+        pieces.iter().filter(|piece| !is_question_mark(piece) && !matches!(piece, AnswerToken::ClauseBreak));
+    let (Some(AnswerToken::Word(word)), None) = (spoken.next(), spoken.next()) else {
         return None;
     };
-    LONE_LETTERS.iter().find(|(letter, _)| *letter == word.text).map(|(_, sense)| *sense)
+    SINGLE_LETTERS.iter().find(|(letter, _)| *letter == word.text).map(|(_, sense)| *sense)
 }
 
-/// Turns words that stand together into the senses of the longest phrases among them.
-fn read_run(run: &mut Vec<Word>, senses: &mut Vec<Option<Sense>>) {
+/// Converts adjacent words to the senses of the longest matching phrases.
+fn match_phrases(run: &mut Vec<AnswerWord>, senses: &mut Vec<Option<Sense>>) {
     let words: Vec<&str> = run.iter().map(|word| word.text.as_str()).collect();
     let mut rest = words.as_slice();
     while let Some((first, after)) = rest.split_first() {
@@ -123,7 +126,7 @@ fn read_run(run: &mut Vec<Word>, senses: &mut Vec<Option<Sense>>) {
             && taken == 1
             && run.get(words.len() - rest.len()).is_some_and(|word| !word.accented);
         senses.push(match found {
-            // Unaccented "si" before anything but agreement is an "if".
+            // Unaccented "si" before anything but agreement means "if".
             Some(_) if bare_si && !after.is_empty() && !continues_yes(after) => None,
             other => other.map(|(_, sense)| sense),
         });
@@ -133,17 +136,17 @@ fn read_run(run: &mut Vec<Word>, senses: &mut Vec<Option<Sense>>) {
 }
 
 fn continues_yes(words: &[&str]) -> bool {
-    let conditional = words.first().is_some_and(|word| AFTER_IF.contains(word));
+    let conditional = words.first().is_some_and(|word| WORDS_AFTER_CONDITIONAL_SI.contains(word));
     !conditional
         && longest_phrase(words).is_some_and(|(_, sense)| {
             matches!(sense, Sense::Yes | Sense::Okay | Sense::Polite | Sense::But | Sense::No)
         })
 }
 
-fn pieces_of(text: &str) -> Vec<Piece> {
+fn tokenize(text: &str) -> Vec<AnswerToken> {
     let chars: Vec<char> = text.to_lowercase().chars().collect();
     let mut pieces = Vec::new();
-    let mut word = WordBuilder::default();
+    let mut word = AnswerWordBuilder::default();
     let mut quoted = false;
     for (at, &c) in chars.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|i| chars.get(i)).copied().unwrap_or(' ');
@@ -152,14 +155,14 @@ fn pieces_of(text: &str) -> Vec<Piece> {
         if is_quote(c) && !(is_apostrophe(c) && inside_word) {
             word.finish(&mut pieces);
             quoted = !quoted;
-            pieces.push(Piece::Unknown);
+            pieces.push(AnswerToken::Unknown);
         } else if quoted || is_apostrophe(c) || is_invisible(c) {
-            // A quotation is somebody else's word, whatever it says.
+            // Quoted text is not the speaker's own answer.
         } else if c.is_alphanumeric() || is_combining(c) {
             word.push(c);
         } else {
             word.finish(&mut pieces);
-            if let Some(piece) = piece_of_sign(c, before, after) {
+            if let Some(piece) = classify_symbol(c, before, after) {
                 pieces.push(piece);
             }
         }
@@ -168,22 +171,25 @@ fn pieces_of(text: &str) -> Vec<Piece> {
     pieces
 }
 
-fn piece_of_sign(c: char, before: char, after: char) -> Option<Piece> {
-    let is_picture = c >= FIRST_PICTURE;
-    let unknown = if is_picture { Piece::Aside } else { Piece::Unknown };
+fn classify_symbol(c: char, before: char, after: char) -> Option<AnswerToken> {
+    let is_picture = c >= FIRST_PICTOGRAPH;
+    let unknown = if is_picture { AnswerToken::UnknownEmoji } else { AnswerToken::Unknown };
     match c {
-        '?' | '？' | '؟' | '‽' | '⁇' | '⁈' | '⁉' | '❓' | '❔' => Some(Piece::Asks),
-        '¿' => Some(Piece::OpensQuestion),
+        '?' | '？' | '؟' | '‽' | '⁇' | '⁈' | '⁉' | '❓' | '❔' => Some(AnswerToken::QuestionMark),
+        '¿' => Some(AnswerToken::InvertedQuestionMark),
         // "!yes" is a programmer's "not yes".
-        '!' if !before.is_alphanumeric() && after.is_alphanumeric() => Some(Piece::Unknown),
+        '!' if !before.is_alphanumeric() && after.is_alphanumeric() => Some(AnswerToken::Unknown),
         ',' | '.' | '!' | '¡' | ';' | ':' | '…' | '—' | '–' | '(' | ')' | '[' | ']' | '\n' | '\r' | '、'
-        | '，' | '。' | '！' => Some(Piece::Break),
-        '-' if before.is_whitespace() && after.is_whitespace() => Some(Piece::Break),
+        | '，' | '。' | '！' => Some(AnswerToken::ClauseBreak),
+        '-' if before.is_whitespace() && after.is_whitespace() => Some(AnswerToken::ClauseBreak),
         '-' | '/' | '*' | '_' => None,
         _ if c.is_whitespace() || c.is_control() => None,
-        _ => {
-            Some(SIGNS.iter().find(|(sign, _)| *sign == c).map_or(unknown, |(_, sense)| Piece::Sign(*sense)))
-        }
+        _ => Some(
+            EMOJI
+                .iter()
+                .find(|(sign, _)| *sign == c)
+                .map_or(unknown, |(_, sense)| AnswerToken::Emoji(*sense)),
+        ),
     }
 }
 
@@ -198,26 +204,25 @@ fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’' | 'ʼ' | '‛' | '′')
 }
 
-/// Characters that only shape their neighbour: joiners, variation selectors, skin tones, gender
-/// signs of an emoji. Direction overrides are not among them: they can make a text look different.
+/// Characters that only modify their neighbor: joiners, variation selectors, skin tones, gender signs of an emoji.
+/// Excludes direction overrides, which can change how a text looks.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{00ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe0e}' | '\u{fe0f}' | '\u{feff}')
         || matches!(c, '\u{1f3fb}'..='\u{1f3ff}' | '\u{2640}' | '\u{2642}')
 }
 
-/// Accents that stand apart from their letter. A stroke through the letter is none: it crosses the
-/// word out.
+/// Whether a character is a combining accent. Excludes strokes through a letter, which cross the word out.
 fn is_combining(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{0333}' | '\u{0339}'..='\u{036f}')
 }
 
 #[derive(Default)]
-struct WordBuilder {
+struct AnswerWordBuilder {
     text: String,
     accented: bool,
 }
 
-impl WordBuilder {
+impl AnswerWordBuilder {
     fn push(&mut self, c: char) {
         let folded = match c {
             'á' | 'à' | 'â' | 'ä' | 'ã' => 'a',
@@ -227,7 +232,7 @@ impl WordBuilder {
             'ú' | 'ù' | 'û' | 'ü' => 'u',
             'ñ' => 'n',
             'ё' => 'е',
-            // A decomposed "й" is a letter of its own, not an accented "и".
+            // A decomposed "й" is a separate letter, not an accented "и".
             '\u{0306}' if self.text.ends_with('и') => {
                 self.text.pop();
                 'й'
@@ -242,22 +247,25 @@ impl WordBuilder {
         self.text.push(folded);
     }
 
-    fn finish(&mut self, pieces: &mut Vec<Piece>) {
+    fn finish(&mut self, pieces: &mut Vec<AnswerToken>) {
         let word = std::mem::take(self);
         if !word.text.is_empty() {
-            pieces.push(Piece::Word(Word { text: draw_in(&word.text), accented: word.accented }));
+            pieces.push(AnswerToken::Word(AnswerWord {
+                text: collapse_elongation(&word.text),
+                accented: word.accented,
+            }));
         }
     }
 }
 
-/// "yesss" is "yes": a run of three equal letters or more is one letter.
-fn draw_in(word: &str) -> String {
+/// Collapses elongated letters: "yesss" becomes "yes".
+fn collapse_elongation(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     let mut rest = word;
     while let Some(letter) = rest.chars().next() {
         let tail = rest.trim_start_matches(letter);
         let run = (rest.len() - tail.len()) / letter.len_utf8();
-        let kept = if run >= DRAWN_OUT && letter.is_alphabetic() { 1 } else { run };
+        let kept = if run >= MIN_ELONGATION && letter.is_alphabetic() { 1 } else { run };
         text.extend(std::iter::repeat_n(letter, kept));
         rest = tail;
     }

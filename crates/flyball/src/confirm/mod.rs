@@ -1,20 +1,20 @@
-//! Confirmation: a plan waits for a person's yes, and only a clear yes by the right person runs it, once.
+//! Confirmation: a plan awaits approval, and only a clear approval by the right person runs it, once.
 
 mod answer;
 mod clauses;
-mod machine;
-mod texts;
-mod words;
+mod lexicon;
+mod messages;
+mod plan_phase;
 
 pub(crate) use answer::is_reply;
-pub use answer::{Answer, Language, language_of, understand};
-pub use machine::{Input, Phase, TABLE};
-pub use texts::{Text, Texts, known_keys};
+pub use answer::{ConfirmationAnswer, Language, classify_answer, detect_language};
+pub use messages::{ConfirmationMessage, MessageCatalog, message_keys};
+pub use plan_phase::{PLAN_TRANSITIONS, PlanInput, PlanPhase};
 
 use crate::event::{PlanStep, canonical_json};
-use crate::policy::Language as Wanted;
+use crate::policy::LanguageSetting as Wanted;
 
-/// The digest that an approval is bound to: any change of the plan gives another.
+/// Digest of a plan that an approval is bound to; any change of the plan changes it.
 #[must_use]
 pub fn plan_digest(plan: &[PlanStep]) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -28,12 +28,12 @@ pub fn plan_digest(plan: &[PlanStep]) -> String {
     hasher.finalize().to_hex().chars().take(32).collect()
 }
 
-/// The language to speak: what the policy says, else what the conversation is in, else English.
-pub(crate) fn language_for(wanted: Wanted, heard: Option<&str>) -> Language {
+/// The language for messages: the policy's choice, else the language of the conversation, else English.
+pub(crate) fn language_for(wanted: Wanted, sample: Option<&str>) -> Language {
     match wanted {
         Wanted::En => Language::En,
         Wanted::Ru => Language::Ru,
         Wanted::Es => Language::Es,
-        Wanted::Auto => heard.and_then(language_of).unwrap_or(Language::En),
+        Wanted::Auto => sample.and_then(detect_language).unwrap_or(Language::En),
     }
 }

@@ -1,25 +1,25 @@
-//! The checks of a quality gate, as a `gate.checked` event carries them.
+//! The checks of a quality gate, as carried by a `gate.checked` event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a check of a quality gate looks at.
+/// The kind of a quality gate's check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckKind {
-    /// Whether it compiles, or its types are right.
+    /// A build or type check.
     Build,
-    /// Whether its tests pass.
+    /// A test run.
     Tests,
-    /// Whether a linter is content.
+    /// A linter.
     Lint,
-    /// Anything else: passes if the command ends with 0.
+    /// Anything else; passes if the command exits with 0.
     #[default]
     Custom,
 }
 
 impl CheckKind {
-    /// The kind's name, which is also that of the check a gate of this kind counts towards by default.
+    /// The name of the kind, which is also the default name of its check.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl CheckKind {
         }
     }
 
-    /// The kind of a check that says nothing but its name.
+    /// The kind implied by the name of a check.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         match name {
@@ -45,10 +45,10 @@ impl CheckKind {
 /// One check of a quality gate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// The name: `tests`, `lint`, `build`, or an item of a checklist.
+    /// The name: `tests`, `lint`, `build`, or a checklist item.
     pub name: String,
-    /// What it looks at: `tests`, `lint`, `build` or `custom`; by its name if it is not said. A client may name the tool
-    /// instead, whose raw output is then parsed on its way in.
+    /// The kind: `tests`, `lint`, `build` or `custom`; derived from the name if missing. A client may name a tool
+    /// instead; its raw output is then parsed on receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether it passed.
@@ -60,19 +60,19 @@ pub struct Check {
     /// Why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
-    /// What it printed.
+    /// Its output.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
-    /// How long it took.
+    /// How long it took, in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
-    /// The single failures that were found in the output.
+    /// The individual failures found in the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
 
 impl Check {
-    /// What it looks at.
+    /// The kind of this check.
     #[must_use]
     pub fn kind(&self) -> CheckKind {
         let written = self.kind.as_deref().and_then(|kind| match kind {

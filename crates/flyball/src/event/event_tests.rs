@@ -1,8 +1,8 @@
-//! Canonical JSON, every kind of event both ways, and every complaint about a line.
+//! Tests of canonical JSON, of parsing and serializing every kind of event, and of every parse error.
 
 use super::types::type_names;
-use super::{Event, Kind, canonical_json, identity, value_fingerprint};
-use crate::error::Code;
+use super::{Event, EventKind, call_identity, canonical_json, value_fingerprint};
+use crate::error::ErrorCode;
 use crate::limits::{EVENT_BYTES, EVENT_DEPTH, EVENT_ENTRIES, ID_BYTES, NAME_BYTES, PLAN_STEPS};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn parsed(text: &str) -> Value {
 }
 
 #[test]
-fn one_spelling_for_every_value() {
+fn equal_values_have_one_canonical_json() {
     for (left, right, equal) in [
         (r#"{"a":1,"b":2}"#, r#"{ "b": 2, "a": 1 }"#, true),
         (r#"{"a":{"x":1,"y":[1,2]}}"#, r#"{"a":{"y":[1,2],"x":1}}"#, true),
@@ -38,7 +38,7 @@ fn one_spelling_for_every_value() {
 }
 
 #[test]
-fn the_canonical_spelling_is_json_and_its_own_canonical_spelling() {
+fn canonical_json_is_valid_json_and_idempotent() {
     for text in [
         r#"{"z":1,"a":[true,false,null,"x\"y\\z\n\u0001"],"n":1.25,"big":1e300,"e":""}"#,
         "[]",
@@ -53,31 +53,31 @@ fn the_canonical_spelling_is_json_and_its_own_canonical_spelling() {
 }
 
 #[test]
-fn arguments_sent_as_text_count_as_what_they_hold() {
-    let call = |args: Value| identity("t", &args).call;
+fn arguments_encoded_as_json_text_equal_the_decoded_value() {
+    let call = |args: Value| call_identity("t", &args).call;
     assert_eq!(call(json!("{\"b\": 2, \"a\": 1.0}")), call(json!({"a": 1, "b": 2})));
     assert_eq!(call(json!(" [1, 2] ")), call(json!([1, 2])));
     assert_ne!(call(json!("{broken")), call(json!({})));
-    assert_ne!(call(json!("1")), call(json!(1)), "a plain text stays a text");
+    assert_ne!(call(json!("1")), call(json!(1)), "a plain string stays a string");
     assert_ne!(
         call(json!({"a": "{\"b\":1}"})),
         call(json!({"a": {"b": 1}})),
-        "only the whole of the arguments"
+        "only the arguments as a whole"
     );
-    assert_ne!(identity("t", &json!({})).call, identity("u", &json!({})).call);
-    assert_ne!(identity("ab", &json!("c")).call, identity("a", &json!("bc")).call);
+    assert_ne!(call_identity("t", &json!({})).call, call_identity("u", &json!({})).call);
+    assert_ne!(call_identity("ab", &json!("c")).call, call_identity("a", &json!("bc")).call);
 }
 
 #[test]
-fn the_skeleton_forgets_numbers_and_nothing_else() {
-    let skeleton = |args: Value| identity("read", &args).skeleton;
+fn skeleton_ignores_only_numbers() {
+    let skeleton = |args: Value| call_identity("read", &args).skeleton;
     assert_eq!(skeleton(json!({"path": "a", "from": 1})), skeleton(json!({"path": "a", "from": 2000})));
     assert_eq!(skeleton(json!("page 7 of 9")), skeleton(json!("page 12 of 90")));
     assert_ne!(skeleton(json!({"path": "a", "from": 1})), skeleton(json!({"path": "b", "from": 1})));
-    assert_ne!(identity("read1", &json!({})).skeleton, identity("read2", &json!({})).skeleton);
+    assert_ne!(call_identity("read1", &json!({})).skeleton, call_identity("read2", &json!({})).skeleton);
 }
 
-/// A minimal and a full example of every type, as the contract lists them.
+/// A minimal and a full example of every type, in the order of the documentation.
 fn examples() -> Vec<(&'static str, Value, Value)> {
     let workflow =
         json!({"nodes": ["a", "b"], "edges": [{"id": "e1", "from": "a", "to": "b"}], "signals": ["diff"]});
@@ -169,7 +169,7 @@ fn examples() -> Vec<(&'static str, Value, Value)> {
 }
 
 #[test]
-fn every_type_reads_from_a_minimal_and_a_full_example_and_goes_round() {
+fn every_event_type_round_trips_minimal_and_full_examples() {
     let envelope = json!({"session": "s", "id": "e1", "at": 1_700_000_000_000_u64, "node": "n", "round": 3,
         "usage": {"tokens_in": 10, "tokens_out": 5, "cost_usd": 0.25}, "x_unknown": {"kept": [1, 2]}});
     for (name, minimal, full) in examples() {
@@ -178,7 +178,7 @@ fn every_type_reads_from_a_minimal_and_a_full_example_and_goes_round() {
         let event = Event::from_json(&small.to_string()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(event.session, "default", "{name}");
         let back = Event::from_json(&event.to_json().to_string()).unwrap();
-        assert_eq!(back, event, "{name}: a minimal event goes round");
+        assert_eq!(back, event, "{name}: a minimal event round-trips");
 
         let mut large = full.clone();
         large["type"] = json!(name);
@@ -196,19 +196,19 @@ fn every_type_reads_from_a_minimal_and_a_full_example_and_goes_round() {
         }
         let mut back = Event::from_json(&written.to_string()).unwrap();
         back.id = event.id.clone();
-        assert_eq!(back, event, "{name}: a full event goes round");
+        assert_eq!(back, event, "{name}: a full event round-trips");
     }
 }
 
 #[test]
-fn the_examples_are_all_types_there_are() {
+fn examples_cover_all_event_types() {
     let known: Vec<&str> = type_names().collect();
     let shown: Vec<&str> = examples().iter().map(|(name, _, _)| *name).collect();
     assert_eq!(shown, known);
 }
 
 #[test]
-fn what_asks_is_what_the_contract_says_asks() {
+fn requests_and_checks_need_a_decision() {
     let asking = [
         "person.message",
         "assistant.message",
@@ -229,8 +229,8 @@ fn what_asks_is_what_the_contract_says_asks() {
     for (name, mut event, _) in examples() {
         event["type"] = json!(name);
         let kind = Event::from_json(&event.to_string()).unwrap().kind;
-        assert_eq!(kind.asks(), asking.contains(&name), "{name}");
-        assert!(kind.asks() || !kind.is_act(), "{name}: an act that nobody asks about");
+        assert_eq!(kind.needs_decision(), asking.contains(&name), "{name}");
+        assert!(kind.needs_decision() || !kind.is_request(), "{name}: a request that needs no decision");
     }
 }
 
@@ -250,12 +250,12 @@ fn time_is_milliseconds_or_rfc_3339() {
         assert_eq!(at(value).unwrap(), wanted, "{value}");
     }
     for value in ["-1", r#""yesterday""#, r#""1969-12-31T23:59:59Z""#, "[]", "true"] {
-        assert_eq!(at(value).unwrap_err().code, Code::WrongType, "{value}");
+        assert_eq!(at(value).unwrap_err().code, ErrorCode::WrongType, "{value}");
     }
 }
 
 #[test]
-fn money_is_whole_millionths() {
+fn cost_is_parsed_to_whole_micro_dollars() {
     let event = r#"{"type":"compaction","usage":{"cost_usd":0.1}}"#;
     assert_eq!(Event::from_json(event).unwrap().usage.cost_micro_usd, 100_000);
     let event = r#"{"type":"compaction","usage":{"cost_usd":12.345678,"tokens_in":3.0}}"#;
@@ -263,68 +263,72 @@ fn money_is_whole_millionths() {
     assert_eq!((usage.cost_micro_usd, usage.tokens_in), (12_345_678, 3));
 }
 
-fn code_of(line: &str) -> (Code, String, String) {
+fn parse_error(line: &str) -> (ErrorCode, String, String) {
     let error = Event::from_json(line).expect_err(line);
-    assert!(!error.what.is_empty() && !error.advice.is_empty(), "{line}");
-    (error.code, error.what, error.advice)
+    assert!(!error.message.is_empty() && !error.help.is_empty(), "{line}");
+    (error.code, error.message, error.help)
 }
 
 #[test]
-fn every_complaint_has_its_code_and_names_the_place() {
+fn every_parse_error_has_a_code_and_names_the_field() {
     let long = "n".repeat(NAME_BYTES + 1);
     let plan = vec![json!({"tool": "t"}); PLAN_STEPS + 1];
     for (line, code, named) in [
-        (String::new(), Code::BrokenLine, "not JSON"),
-        ("{".to_owned(), Code::BrokenLine, "not JSON"),
-        ("[]".to_owned(), Code::BrokenLine, "not an object"),
-        ("42".to_owned(), Code::BrokenLine, "not an object"),
-        (r#"{"type":"compaction"} x"#.to_owned(), Code::BrokenLine, "trailing"),
-        (r#"{"type":"compaction","a":NaN}"#.to_owned(), Code::BrokenLine, "not JSON"),
-        (r#"{"type":"compaction","a":"\ud800"}"#.to_owned(), Code::BrokenLine, "not JSON"),
-        (r#"{"type":"compaction","a":1,"a":2}"#.to_owned(), Code::DuplicateKey, "`a`"),
-        (r#"{"type":"compaction","a":{"b":{"c":1,"c":1}}}"#.to_owned(), Code::DuplicateKey, "`c`"),
-        ("{}".to_owned(), Code::MissingField, "`type`"),
-        (r#"{"type":"tool.requested"}"#.to_owned(), Code::MissingField, "`tool`"),
-        (r#"{"type":"tool.finished"}"#.to_owned(), Code::MissingField, "`call`"),
-        (r#"{"type":"transition.requested","from":"a"}"#.to_owned(), Code::MissingField, "`to`"),
-        (r#"{"type":"operation.failed"}"#.to_owned(), Code::MissingField, "`operation`"),
-        (r#"{"type":"question.asked"}"#.to_owned(), Code::MissingField, "`text`"),
-        (r#"{"type":"progress"}"#.to_owned(), Code::MissingField, "`signal`"),
-        (r#"{"type":"confirmation.answered"}"#.to_owned(), Code::MissingField, "`text`"),
-        (r#"{"type":7}"#.to_owned(), Code::WrongType, "`type`"),
-        (r#"{"type":"user.message","text":7}"#.to_owned(), Code::WrongType, "`text`"),
-        (r#"{"type":"user.message","origin":"alien"}"#.to_owned(), Code::WrongType, "`origin`"),
-        (r#"{"type":"tool.denied","call":"c","by":"nobody"}"#.to_owned(), Code::WrongType, "`by`"),
-        (r#"{"type":"human.released","mode":"always"}"#.to_owned(), Code::WrongType, "`mode`"),
-        (r#"{"type":"gate.checked","checks":[{"passed":true}]}"#.to_owned(), Code::MissingField, "`name`"),
-        (r#"{"type":"compaction","session":""}"#.to_owned(), Code::WrongType, "`session`"),
-        (r#"{"type":"compaction","session":5}"#.to_owned(), Code::WrongType, "`session`"),
-        (r#"{"type":"compaction","id":""}"#.to_owned(), Code::WrongType, "`id`"),
-        (r#"{"type":"compaction","id":[]}"#.to_owned(), Code::WrongType, "`id`"),
-        (r#"{"type":"compaction","round":-1}"#.to_owned(), Code::WrongType, "`round`"),
-        (r#"{"type":"compaction","usage":[]}"#.to_owned(), Code::WrongType, "`usage`"),
+        (String::new(), ErrorCode::InvalidJson, "not JSON"),
+        ("{".to_owned(), ErrorCode::InvalidJson, "not JSON"),
+        ("[]".to_owned(), ErrorCode::InvalidJson, "not an object"),
+        ("42".to_owned(), ErrorCode::InvalidJson, "not an object"),
+        (r#"{"type":"compaction"} x"#.to_owned(), ErrorCode::InvalidJson, "trailing"),
+        (r#"{"type":"compaction","a":NaN}"#.to_owned(), ErrorCode::InvalidJson, "not JSON"),
+        (r#"{"type":"compaction","a":"\ud800"}"#.to_owned(), ErrorCode::InvalidJson, "not JSON"),
+        (r#"{"type":"compaction","a":1,"a":2}"#.to_owned(), ErrorCode::DuplicateKey, "`a`"),
+        (r#"{"type":"compaction","a":{"b":{"c":1,"c":1}}}"#.to_owned(), ErrorCode::DuplicateKey, "`c`"),
+        ("{}".to_owned(), ErrorCode::MissingField, "`type`"),
+        (r#"{"type":"tool.requested"}"#.to_owned(), ErrorCode::MissingField, "`tool`"),
+        (r#"{"type":"tool.finished"}"#.to_owned(), ErrorCode::MissingField, "`call`"),
+        (r#"{"type":"transition.requested","from":"a"}"#.to_owned(), ErrorCode::MissingField, "`to`"),
+        (r#"{"type":"operation.failed"}"#.to_owned(), ErrorCode::MissingField, "`operation`"),
+        (r#"{"type":"question.asked"}"#.to_owned(), ErrorCode::MissingField, "`text`"),
+        (r#"{"type":"progress"}"#.to_owned(), ErrorCode::MissingField, "`signal`"),
+        (r#"{"type":"confirmation.answered"}"#.to_owned(), ErrorCode::MissingField, "`text`"),
+        (r#"{"type":7}"#.to_owned(), ErrorCode::WrongType, "`type`"),
+        (r#"{"type":"user.message","text":7}"#.to_owned(), ErrorCode::WrongType, "`text`"),
+        (r#"{"type":"user.message","origin":"alien"}"#.to_owned(), ErrorCode::WrongType, "`origin`"),
+        (r#"{"type":"tool.denied","call":"c","by":"nobody"}"#.to_owned(), ErrorCode::WrongType, "`by`"),
+        (r#"{"type":"human.released","mode":"always"}"#.to_owned(), ErrorCode::WrongType, "`mode`"),
+        (
+            r#"{"type":"gate.checked","checks":[{"passed":true}]}"#.to_owned(),
+            ErrorCode::MissingField,
+            "`name`",
+        ),
+        (r#"{"type":"compaction","session":""}"#.to_owned(), ErrorCode::WrongType, "`session`"),
+        (r#"{"type":"compaction","session":5}"#.to_owned(), ErrorCode::WrongType, "`session`"),
+        (r#"{"type":"compaction","id":""}"#.to_owned(), ErrorCode::WrongType, "`id`"),
+        (r#"{"type":"compaction","id":[]}"#.to_owned(), ErrorCode::WrongType, "`id`"),
+        (r#"{"type":"compaction","round":-1}"#.to_owned(), ErrorCode::WrongType, "`round`"),
+        (r#"{"type":"compaction","usage":[]}"#.to_owned(), ErrorCode::WrongType, "`usage`"),
         (
             r#"{"type":"compaction","usage":{"tokens_in":-1}}"#.to_owned(),
-            Code::WrongType,
+            ErrorCode::WrongType,
             "`usage.tokens_in`",
         ),
         (
             r#"{"type":"compaction","usage":{"cost_usd":-0.01}}"#.to_owned(),
-            Code::WrongType,
+            ErrorCode::WrongType,
             "`usage.cost_usd`",
         ),
-        (json!({"type": "confirmation.requested", "plan": plan}).to_string(), Code::WrongType, "`plan`"),
-        (json!({"type": "compaction", "session": long}).to_string(), Code::NameTooLong, "`session`"),
-        (json!({"type": "compaction", "node": long}).to_string(), Code::NameTooLong, "`node`"),
-        (json!({"type": "tool.requested", "tool": long}).to_string(), Code::NameTooLong, "`tool`"),
-        (json!({"type": "tool.finished", "call": long}).to_string(), Code::NameTooLong, "`call`"),
+        (json!({"type": "confirmation.requested", "plan": plan}).to_string(), ErrorCode::WrongType, "`plan`"),
+        (json!({"type": "compaction", "session": long}).to_string(), ErrorCode::NameTooLong, "`session`"),
+        (json!({"type": "compaction", "node": long}).to_string(), ErrorCode::NameTooLong, "`node`"),
+        (json!({"type": "tool.requested", "tool": long}).to_string(), ErrorCode::NameTooLong, "`tool`"),
+        (json!({"type": "tool.finished", "call": long}).to_string(), ErrorCode::NameTooLong, "`call`"),
         (
             json!({"type": "compaction", "id": "i".repeat(ID_BYTES + 1)}).to_string(),
-            Code::NameTooLong,
+            ErrorCode::NameTooLong,
             "`id`",
         ),
     ] {
-        let (seen, what, _) = code_of(&line);
+        let (seen, what, _) = parse_error(&line);
         let shown: String = line.chars().take(80).collect();
         assert_eq!(seen, code, "{shown}: {what}");
         assert!(what.contains(named), "{shown}: {what}");
@@ -332,7 +336,7 @@ fn every_complaint_has_its_code_and_names_the_place() {
 }
 
 #[test]
-fn an_unknown_type_is_answered_with_the_nearest_one() {
+fn unknown_event_type_is_rejected_with_a_suggestion() {
     for (name, near) in [
         ("tool.request", Some("tool.requested")),
         ("Tool.Requested", Some("tool.requested")),
@@ -341,45 +345,45 @@ fn an_unknown_type_is_answered_with_the_nearest_one() {
         ("transition.requestd", Some("transition.requested")),
         ("banana", None),
     ] {
-        let (code, what, advice) = code_of(&json!({"type": name}).to_string());
-        assert_eq!(code, Code::UnknownEvent);
+        let (code, what, advice) = parse_error(&json!({"type": name}).to_string());
+        assert_eq!(code, ErrorCode::UnknownEvent);
         assert!(what.contains(name));
         match near {
             Some(near) => assert!(advice.contains(&format!("did you mean `{near}`?")), "{name}: {advice}"),
             None => assert!(!advice.contains("did you mean"), "{name}: {advice}"),
         }
     }
-    let (_, what, _) = code_of(&json!({"type": "x".repeat(10_000)}).to_string());
-    assert!(what.len() < 200, "a long name is not repeated in full");
+    let (_, what, _) = parse_error(&json!({"type": "x".repeat(10_000)}).to_string());
+    assert!(what.len() < 200, "a long name is truncated in the message");
 }
 
 #[test]
-fn depth_and_size_have_their_bounds() {
+fn event_depth_and_size_are_bounded() {
     let nested =
         |depth: usize| format!(r#"{{"type":"compaction","a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
     assert!(Event::from_json(&nested(EVENT_DEPTH - 1)).is_ok());
-    assert_eq!(code_of(&nested(EVENT_DEPTH)).0, Code::EventTooDeep);
-    assert_eq!(Event::from_json(&nested(100_000)).unwrap_err().code, Code::EventTooDeep);
+    assert_eq!(parse_error(&nested(EVENT_DEPTH)).0, ErrorCode::EventTooDeep);
+    assert_eq!(Event::from_json(&nested(100_000)).unwrap_err().code, ErrorCode::EventTooDeep);
     let wide = |n: usize| format!(r#"{{"type":"compaction","a":[{}0]}}"#, "0,".repeat(n - 1));
     assert!(Event::from_json(&wide(EVENT_ENTRIES)).is_ok());
     assert!(Event::from_json(&wide(EVENT_ENTRIES + 1)).is_err());
     let large = |n: usize| format!(r#"{{"type":"user.message","text":"{}"}}"#, "x".repeat(n));
-    assert_eq!(Event::from_json(&large(EVENT_BYTES)).unwrap_err().code, Code::EventTooLarge);
+    assert_eq!(Event::from_json(&large(EVENT_BYTES)).unwrap_err().code, ErrorCode::EventTooLarge);
     assert!(Event::from_json(&large(EVENT_BYTES - 100)).is_ok());
 }
 
 #[test]
-fn bytes_that_are_not_utf_8_are_named_by_their_column() {
+fn invalid_utf8_is_reported_with_its_column() {
     let mut line = br#"{"type":"compaction","x":""}"#.to_vec();
     assert!(Event::from_bytes(&line).is_ok());
     line.insert(26, 0xff);
     let error = Event::from_bytes(&line).unwrap_err();
-    assert_eq!(error.code, Code::NotUtf8);
-    assert!(error.what.contains("column 27"), "{}", error.what);
+    assert_eq!(error.code, ErrorCode::NotUtf8);
+    assert!(error.message.contains("column 27"), "{}", error.message);
 }
 
 #[test]
-fn a_body_is_the_same_whatever_its_time_and_spelling() {
+fn body_fingerprint_ignores_time_and_spelling() {
     let body = |line: &str| Event::from_json(line).unwrap().id.unwrap().body;
     let first = body(r#"{"type":"user.message","id":"a","text":"x","at":5,"n":1}"#);
     assert_eq!(first, body(r#"{"n":1.0,"at":6,"text":"x","id":"a","type":"user.message"}"#));
@@ -390,8 +394,8 @@ fn a_body_is_the_same_whatever_its_time_and_spelling() {
 }
 
 #[test]
-fn an_event_made_in_rust_is_the_event_read_from_its_json() {
-    let kind = Kind::QuestionAsked { text: "Why?".to_owned() };
+fn event_built_in_rust_round_trips_through_json() {
+    let kind = EventKind::QuestionAsked { text: "Why?".to_owned() };
     let event = Event::new("s", kind).at(5).node("n").round(2);
     assert_eq!(Event::from_json(&event.to_json().to_string()).unwrap(), event);
 }

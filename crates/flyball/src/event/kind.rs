@@ -1,4 +1,4 @@
-//! The kinds of event of the contract, each with its own fields.
+//! The kinds of events and their fields.
 
 use super::check::Check;
 use crate::graph::Workflow;
@@ -7,84 +7,84 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// Who a user message comes from.
+/// The sender of a user message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// A person: starts the counting of repetitions afresh.
+pub enum MessageOrigin {
+    /// A person: resets the repetition counters.
     #[default]
     Human,
     /// Another agent.
     Agent,
-    /// A scheduler that woke the agent.
+    /// A scheduler that triggered the agent.
     Schedule,
 }
 
-/// Who refused a tool call.
+/// The party that denied a tool call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Denier {
-    /// A person said no.
+pub enum DeniedBy {
+    /// A person denied it.
     #[default]
     Human,
-    /// A permission rule of the host said no.
+    /// A permission rule of the host denied it.
     Policy,
-    /// Flyball itself said no; this is its own veto coming back.
+    /// Flyball itself denied it; the event reports Flyball's own veto.
     Guard,
 }
 
-/// What a release does to the guard that tripped.
+/// The effect of a release on the guard that tripped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseMode {
-    /// Lets a number of further acts through.
+    /// Allows a number of further actions.
     #[default]
     Grant,
-    /// Sets the guard's counters back to zero.
+    /// Resets the guard's counters to zero.
     Reset,
-    /// Lifts the stop and keeps the counters as they are.
+    /// Lifts the stop and keeps the counters.
     Keep,
 }
 
-/// In which direction a number reported as progress gets better.
+/// The direction in which a progress value improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Better {
+pub enum BetterDirection {
     /// Higher is better: passed tests, coverage.
     Up,
     /// Lower is better: failing tests, open errors.
     Down,
 }
 
-impl Better {
-    /// The direction of a built-in signal: `tests` counts failing tests, `checklist` and `docs` what is done. Any other
-    /// name says nothing.
+impl BetterDirection {
+    /// The direction of a built-in signal: `tests` counts failing tests, `checklist` and `docs` count what is done.
+    /// `None` for any other name.
     #[must_use]
-    pub fn of_builtin(signal: &str) -> Option<Better> {
+    pub fn for_builtin_signal(signal: &str) -> Option<BetterDirection> {
         match signal {
-            "tests" => Some(Better::Down),
-            "checklist" | "docs" => Some(Better::Up),
+            "tests" => Some(BetterDirection::Down),
+            "checklist" | "docs" => Some(BetterDirection::Up),
             _ => None,
         }
     }
 }
 
-/// One step of a plan that waits for a confirmation.
+/// One step of a plan that awaits confirmation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// The tool that would be called.
+    /// The tool to call.
     pub tool: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Value,
 }
 
-/// What happened or is asked for.
-#[allow(missing_docs, reason = "the fields carry the names of the contract, where each is explained")]
+/// A fact or a request, with its fields.
+#[allow(missing_docs, reason = "the fields are documented in docs/events.md")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Kind {
-    /// A session begins, or goes on after a restart.
+pub enum EventKind {
+    /// A session starts, or continues after a restart.
     #[serde(rename = "session.started")]
     SessionStarted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,29 +97,29 @@ pub enum Kind {
         labels: Map<String, Value>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goal: Option<String>,
-        /// The work was taken up again on purpose: counting starts afresh.
+        /// Whether the work was reopened on purpose, which resets the counters.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reopen: bool,
     },
-    /// Somebody spoke to the agent.
+    /// A message to the agent.
     #[serde(rename = "user.message")]
     UserMessage {
         #[serde(default)]
         text: String,
         #[serde(default)]
-        origin: Origin,
+        origin: MessageOrigin,
     },
-    /// A person wrote something in a chat. What it is (an answer, a new request, a message) follows from what waits.
+    /// A person's chat message. Whether it is an answer, a new request or a message depends on what is pending.
     #[serde(rename = "person.message")]
     PersonMessage {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// The plan that was shown to the person; an answer to another one than the one that waits is refused.
+        /// The plan shown to the person. An answer to a plan other than the pending one is rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
     },
-    /// The agent spoke.
+    /// A message from the agent.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
         #[serde(default)]
@@ -129,10 +129,10 @@ pub enum Kind {
         #[serde(default, rename = "final")]
         is_final: bool,
     },
-    /// A node wants to begin a turn.
+    /// A node requests to start a turn.
     #[serde(rename = "turn.started")]
     TurnStarted {},
-    /// A node ended its turn.
+    /// A node finished its turn.
     #[serde(rename = "turn.finished")]
     TurnFinished {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
     },
-    /// A budget cut a turn's step short. It is neither a result nor a failure.
+    /// A budget interrupted a step of a turn. This is neither a result nor a failure.
     #[serde(rename = "turn.interrupted")]
     TurnInterrupted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +154,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<String>,
     },
-    /// The agent wants to call a tool.
+    /// The agent requests a tool call.
     #[serde(rename = "tool.requested")]
     ToolRequested {
         #[serde(default)]
@@ -163,7 +163,7 @@ pub enum Kind {
         #[serde(default)]
         args: Value,
     },
-    /// A tool call ended.
+    /// A tool call finished.
     #[serde(rename = "tool.finished")]
     ToolFinished {
         #[serde(default)]
@@ -181,7 +181,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Value::is_null")]
         args: Value,
     },
-    /// An output arrived; a large one is stored before the governor sees the event.
+    /// An output was received. A large one is stored before the governor sees the event.
     #[serde(rename = "output.received")]
     OutputReceived {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,23 +190,23 @@ pub enum Kind {
         tool: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// Where it was stored; never taken from a client.
+        /// The stored output. Never accepted from a client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<StoredOutput>,
     },
-    /// A tool call was refused.
+    /// A tool call was denied.
     #[serde(rename = "tool.denied")]
     ToolDenied {
         #[serde(default)]
         call: Option<String>,
         #[serde(default)]
-        by: Denier,
+        by: DeniedBy,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         #[serde(default, skip_serializing_if = "Value::is_null")]
         args: Value,
     },
-    /// The work wants to go from one node to another.
+    /// A transition from one node to another is requested.
     #[serde(rename = "transition.requested")]
     TransitionRequested {
         from: String,
@@ -214,7 +214,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edge: Option<String>,
     },
-    /// A signal of progress was measured.
+    /// A progress signal was measured.
     #[serde(rename = "progress")]
     Progress {
         signal: String,
@@ -231,9 +231,9 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        better: Option<Better>,
+        better: Option<BetterDirection>,
     },
-    /// The model's answer could not be used.
+    /// The model's response was invalid.
     #[serde(rename = "validation.failed")]
     ValidationFailed {
         #[serde(default)]
@@ -245,17 +245,17 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The model's answer could be used.
+    /// The model's response was valid.
     #[serde(rename = "validation.passed")]
     ValidationPassed {},
-    /// An operation is about to run: does its breaker let it through?
+    /// An operation is about to run, if its circuit breaker allows it.
     #[serde(rename = "operation.requested")]
     OperationRequested {
         operation: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// An operation of a dialogue or a workflow failed, and would be tried again.
+    /// An operation of a dialogue or a workflow failed and may be retried.
     #[serde(rename = "operation.failed")]
     OperationFailed {
         operation: String,
@@ -269,13 +269,13 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// The agent says that it is done.
+    /// The agent declares that it is done.
     #[serde(rename = "completion.requested")]
     CompletionRequested {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<String>,
     },
-    /// The quality gate was run.
+    /// The quality gate ran.
     #[serde(rename = "gate.checked")]
     GateChecked {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,7 +283,7 @@ pub enum Kind {
         #[serde(default)]
         checks: Vec<Check>,
     },
-    /// A plan waits for a person's yes.
+    /// A plan awaits a person's confirmation.
     #[serde(rename = "confirmation.requested")]
     ConfirmationRequested {
         #[serde(default)]
@@ -297,30 +297,34 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         targets: Vec<Value>,
     },
-    /// A person answered.
+    /// A person answered a confirmation.
     #[serde(rename = "confirmation.answered")]
     ConfirmationAnswered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// `yes`, `no`, `cancel`, `change` or `unclear`; `true`, `false` and `null` are read as yes, no and unclear.
-        #[serde(default, deserialize_with = "answer_value", skip_serializing_if = "Option::is_none")]
+        /// `yes`, `no`, `cancel`, `change` or `unclear`; `true`, `false` and `null` mean yes, no and unclear.
+        #[serde(
+            default,
+            deserialize_with = "deserialize_answer_value",
+            skip_serializing_if = "Option::is_none"
+        )]
         value: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// Which plan was shown to them; an answer to another one than the one that waits is refused.
+        /// The plan shown to the person. An answer to a plan other than the pending one is rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
     },
-    /// The agent asks a person something.
+    /// The agent asks a person a question.
     #[serde(rename = "question.asked")]
     QuestionAsked { text: String },
-    /// The conversation was shortened; evidence stays.
+    /// The conversation was compacted; evidence is kept.
     #[serde(rename = "compaction")]
     Compaction {},
-    /// The provider's answer was asked for again.
+    /// A request to the model provider was retried.
     #[serde(rename = "api.retry")]
     ApiRetry {},
-    /// A person lets a stopped session go on.
+    /// A person releases a stopped session.
     #[serde(rename = "human.released")]
     HumanReleased {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -344,7 +348,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// The session meets another policy than the one that it is pinned to.
+    /// The session's pinned policy differs from the current one.
     #[serde(rename = "policy.changed")]
     PolicyChanged {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -356,7 +360,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// The session is over.
+    /// The session ended.
     #[serde(rename = "session.ended")]
     SessionEnded {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -364,90 +368,90 @@ pub enum Kind {
     },
 }
 
-/// Reads the `value` of an answer: a word, or the result of a classifier as `true`, `false` or `null`.
-fn answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+/// Deserializes the `value` of an answer: a string, or a classifier's result as `true`, `false` or `null`.
+fn deserialize_answer_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(word) => Ok(Some(word)),
         Value::Bool(true) => Ok(Some("yes".to_owned())),
         Value::Bool(false) => Ok(Some("no".to_owned())),
         Value::Null => Ok(Some("unclear".to_owned())),
-        other => Err(D::Error::custom(format!("expected a text, true, false or null, found {other}"))),
+        other => Err(D::Error::custom(format!("expected a string, true, false or null, found {other}"))),
     }
 }
 
-impl Kind {
-    /// The type, as the contract writes it.
+impl EventKind {
+    /// The name of the event type.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Kind::SessionStarted { .. } => "session.started",
-            Kind::UserMessage { .. } => "user.message",
-            Kind::PersonMessage { .. } => "person.message",
-            Kind::AssistantMessage { .. } => "assistant.message",
-            Kind::TurnStarted { .. } => "turn.started",
-            Kind::TurnFinished { .. } => "turn.finished",
-            Kind::TurnInterrupted { .. } => "turn.interrupted",
-            Kind::TurnResumed { .. } => "turn.resumed",
-            Kind::ToolRequested { .. } => "tool.requested",
-            Kind::ToolFinished { .. } => "tool.finished",
-            Kind::OutputReceived { .. } => "output.received",
-            Kind::ToolDenied { .. } => "tool.denied",
-            Kind::TransitionRequested { .. } => "transition.requested",
-            Kind::Progress { .. } => "progress",
-            Kind::ValidationFailed { .. } => "validation.failed",
-            Kind::ValidationPassed { .. } => "validation.passed",
-            Kind::OperationRequested { .. } => "operation.requested",
-            Kind::OperationFailed { .. } => "operation.failed",
-            Kind::OperationSucceeded { .. } => "operation.succeeded",
-            Kind::CompletionRequested { .. } => "completion.requested",
-            Kind::GateChecked { .. } => "gate.checked",
-            Kind::ConfirmationRequested { .. } => "confirmation.requested",
-            Kind::ConfirmationAnswered { .. } => "confirmation.answered",
-            Kind::QuestionAsked { .. } => "question.asked",
-            Kind::Compaction { .. } => "compaction",
-            Kind::ApiRetry { .. } => "api.retry",
-            Kind::HumanReleased { .. } => "human.released",
-            Kind::HumanStopped { .. } => "human.stopped",
-            Kind::PolicyChanged { .. } => "policy.changed",
-            Kind::SessionEnded { .. } => "session.ended",
+            EventKind::SessionStarted { .. } => "session.started",
+            EventKind::UserMessage { .. } => "user.message",
+            EventKind::PersonMessage { .. } => "person.message",
+            EventKind::AssistantMessage { .. } => "assistant.message",
+            EventKind::TurnStarted { .. } => "turn.started",
+            EventKind::TurnFinished { .. } => "turn.finished",
+            EventKind::TurnInterrupted { .. } => "turn.interrupted",
+            EventKind::TurnResumed { .. } => "turn.resumed",
+            EventKind::ToolRequested { .. } => "tool.requested",
+            EventKind::ToolFinished { .. } => "tool.finished",
+            EventKind::OutputReceived { .. } => "output.received",
+            EventKind::ToolDenied { .. } => "tool.denied",
+            EventKind::TransitionRequested { .. } => "transition.requested",
+            EventKind::Progress { .. } => "progress",
+            EventKind::ValidationFailed { .. } => "validation.failed",
+            EventKind::ValidationPassed { .. } => "validation.passed",
+            EventKind::OperationRequested { .. } => "operation.requested",
+            EventKind::OperationFailed { .. } => "operation.failed",
+            EventKind::OperationSucceeded { .. } => "operation.succeeded",
+            EventKind::CompletionRequested { .. } => "completion.requested",
+            EventKind::GateChecked { .. } => "gate.checked",
+            EventKind::ConfirmationRequested { .. } => "confirmation.requested",
+            EventKind::ConfirmationAnswered { .. } => "confirmation.answered",
+            EventKind::QuestionAsked { .. } => "question.asked",
+            EventKind::Compaction { .. } => "compaction",
+            EventKind::ApiRetry { .. } => "api.retry",
+            EventKind::HumanReleased { .. } => "human.released",
+            EventKind::HumanStopped { .. } => "human.stopped",
+            EventKind::PolicyChanged { .. } => "policy.changed",
+            EventKind::SessionEnded { .. } => "session.ended",
         }
     }
 
-    /// Whether the contract says that this event asks: an act waits for the decision.
+    /// Whether an action waits for the decision on this event.
     #[must_use]
-    pub const fn asks(&self) -> bool {
+    pub const fn needs_decision(&self) -> bool {
         matches!(
             self,
-            Kind::AssistantMessage { .. }
-                | Kind::PersonMessage { .. }
-                | Kind::TurnStarted {}
-                | Kind::TurnFinished { .. }
-                | Kind::ToolRequested { .. }
-                | Kind::TransitionRequested { .. }
-                | Kind::ValidationFailed { .. }
-                | Kind::OperationRequested { .. }
-                | Kind::OperationFailed { .. }
-                | Kind::CompletionRequested { .. }
-                | Kind::GateChecked { .. }
-                | Kind::ConfirmationRequested { .. }
-                | Kind::ConfirmationAnswered { .. }
-                | Kind::QuestionAsked { .. }
-                | Kind::HumanStopped { .. }
+            EventKind::AssistantMessage { .. }
+                | EventKind::PersonMessage { .. }
+                | EventKind::TurnStarted {}
+                | EventKind::TurnFinished { .. }
+                | EventKind::ToolRequested { .. }
+                | EventKind::TransitionRequested { .. }
+                | EventKind::ValidationFailed { .. }
+                | EventKind::OperationRequested { .. }
+                | EventKind::OperationFailed { .. }
+                | EventKind::CompletionRequested { .. }
+                | EventKind::GateChecked { .. }
+                | EventKind::ConfirmationRequested { .. }
+                | EventKind::ConfirmationAnswered { .. }
+                | EventKind::QuestionAsked { .. }
+                | EventKind::HumanStopped { .. }
         )
     }
 
-    /// Whether this is an act that has not happened yet, so that a refusal keeps it from being counted.
+    /// Whether this is a request for an action that has not happened yet, which is not counted if it is denied.
     #[must_use]
-    pub const fn is_act(&self) -> bool {
+    pub const fn is_request(&self) -> bool {
         matches!(
             self,
-            Kind::TurnStarted {}
-                | Kind::ToolRequested { .. }
-                | Kind::TransitionRequested { .. }
-                | Kind::OperationRequested { .. }
-                | Kind::CompletionRequested { .. }
-                | Kind::ConfirmationRequested { .. }
-                | Kind::QuestionAsked { .. }
+            EventKind::TurnStarted {}
+                | EventKind::ToolRequested { .. }
+                | EventKind::TransitionRequested { .. }
+                | EventKind::OperationRequested { .. }
+                | EventKind::CompletionRequested { .. }
+                | EventKind::ConfirmationRequested { .. }
+                | EventKind::QuestionAsked { .. }
         )
     }
 }

@@ -1,6 +1,6 @@
-//! The types of event that the contract knows, with the fields of their own.
+//! The event types and their fields.
 
-/// The contract's types with the fields of their own; everything else in an event is kept as extra.
+/// All event types with their fields; other fields of an event are kept as extra.
 const TYPES: [(&str, &[&str]); 30] = [
     ("session.started", &["policy", "workflow", "parent", "labels", "goal", "reopen"]),
     ("user.message", &["text", "origin"]),
@@ -34,12 +34,12 @@ const TYPES: [(&str, &[&str]); 30] = [
     ("session.ended", &["outcome"]),
 ];
 
-/// The fields of a type of event, or nothing if the contract does not know it.
+/// The fields of an event type, or `None` for an unknown type.
 pub(crate) fn fields_of(name: &str) -> Option<&'static [&'static str]> {
     TYPES.iter().find(|(known, _)| *known == name).map(|(_, fields)| *fields)
 }
 
-/// The names of all types, in the order of the contract.
+/// The names of all event types, in the order of the documentation.
 pub fn type_names() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|(name, _)| *name)
 }

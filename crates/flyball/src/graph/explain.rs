@@ -1,21 +1,22 @@
-//! Says in plain words which limits make a bound what it is.
+//! Explains which limits determine a bound.
 
-use super::reach::{Field, Rule};
+use super::reachability::{LimitKind, LimitedGraph};
+use crate::units::exact_duration;
 
-/// Names the limits of a field.
-pub(super) struct Words<'a> {
-    pub field: &'a Field,
+/// Describes the limits of a field.
+pub(super) struct LimitExplainer<'a> {
+    pub limited: &'a LimitedGraph,
 }
 
-impl Words<'_> {
-    /// A smallest set of limits that alone gives this value.
-    pub(super) fn binding(
+impl LimitExplainer<'_> {
+    /// A minimal set of limits that gives this value on its own.
+    pub(super) fn binding_limits(
         &self,
-        rules: &[Rule],
+        rules: &[LimitKind],
         value: u64,
-        compute: impl Fn(&Field) -> Option<u64>,
-    ) -> Vec<Rule> {
-        let mut field = self.field.clone();
+        compute: impl Fn(&LimitedGraph) -> Option<u64>,
+    ) -> Vec<LimitKind> {
+        let mut field = self.limited.clone();
         let mut binding = Vec::new();
         for &rule in rules.iter().filter(|&&r| self.is_set(r)) {
             let without = field.without(rule);
@@ -29,26 +30,26 @@ impl Words<'_> {
         binding
     }
 
-    fn is_set(&self, rule: Rule) -> bool {
-        let field = self.field;
+    fn is_set(&self, rule: LimitKind) -> bool {
+        let field = self.limited;
         match rule {
-            Rule::Cycle => field.cycle.is_some(),
-            Rule::NodeTurns => field.turns.iter().any(Option::is_some),
-            Rule::Visits => field.visits.iter().any(Option::is_some),
-            Rule::LoopIterations => field.iterations.is_some() && !field.parents.is_empty(),
-            Rule::Transitions => field.arcs.iter().any(|a| a.limit.is_some()),
-            Rule::LoopRuntime => field.loop_runtime.is_some(),
-            Rule::NodeRuntime => field.node_runtime.is_some(),
-            Rule::LoopCost => field.loop_cost.is_some(),
-            Rule::SessionTurns => field.session_turns.is_some(),
-            Rule::TotalTransitions => field.total_transitions.is_some(),
-            Rule::MessageTransitions => field.message_transitions.is_some(),
-            Rule::SessionCost => field.session_cost.is_some(),
+            LimitKind::Cycle => field.cycle.is_some(),
+            LimitKind::NodeTurns => field.turns.iter().any(Option::is_some),
+            LimitKind::Visits => field.visits.iter().any(Option::is_some),
+            LimitKind::LoopIterations => field.iterations.is_some() && !field.parents.is_empty(),
+            LimitKind::Transitions => field.edges.iter().any(|a| a.limit.is_some()),
+            LimitKind::LoopRuntime => field.loop_runtime.is_some(),
+            LimitKind::NodeRuntime => field.node_runtime.is_some(),
+            LimitKind::LoopCost => field.loop_cost.is_some(),
+            LimitKind::SessionTurns => field.session_turns.is_some(),
+            LimitKind::TotalTransitions => field.total_transitions.is_some(),
+            LimitKind::MessageTransitions => field.message_transitions.is_some(),
+            LimitKind::SessionCost => field.session_cost.is_some(),
         }
     }
 
-    pub(super) fn phrases(&self, rules: &[Rule]) -> String {
-        let each: Vec<String> = rules.iter().map(|&r| self.phrase(r)).collect();
+    pub(super) fn describe_all(&self, rules: &[LimitKind]) -> String {
+        let each: Vec<String> = rules.iter().map(|&r| self.describe(r)).collect();
         match each.as_slice() {
             [] => String::new(),
             [one] => one.clone(),
@@ -56,59 +57,48 @@ impl Words<'_> {
         }
     }
 
-    fn phrase(&self, rule: Rule) -> String {
-        let field = self.field;
+    fn describe(&self, rule: LimitKind) -> String {
+        let field = self.limited;
         let count = |limit: Option<u64>, what: &str| format!("{} {what}", limit.unwrap_or(0));
-        let time = |limit: Option<u64>, what: &str| format!("{} {what}", duration(limit.unwrap_or(0)));
-        let money = |limit: Option<u64>, what: &str| format!("{} {what}", dollars(limit.unwrap_or(0)));
+        let time = |limit: Option<u64>, what: &str| format!("{} {what}", exact_duration(limit.unwrap_or(0)));
+        let money = |limit: Option<u64>, what: &str| format!("{} {what}", format_dollars(limit.unwrap_or(0)));
         match rule {
-            Rule::Cycle => "the cycle rule".to_owned(),
-            Rule::NodeTurns => match same(&field.turns) {
-                Some(turns) => format!("{turns} turns a node"),
+            LimitKind::Cycle => "the cycle rule".to_owned(),
+            LimitKind::NodeTurns => match common_limit(&field.turns) {
+                Some(turns) => format!("{turns} turns per node"),
                 None => "the turn limits of the nodes".to_owned(),
             },
-            Rule::Visits => match same(&field.visits) {
-                Some(visits) => format!("{visits} visits a node"),
+            LimitKind::Visits => match common_limit(&field.visits) {
+                Some(visits) => format!("{visits} visits per node"),
                 None => "the visit limits of the nodes".to_owned(),
             },
-            Rule::Transitions => {
-                let each: Vec<Option<u64>> = field.arcs.iter().map(|a| a.limit).collect();
-                match same(&each) {
-                    Some(most) => format!("{most} transitions an edge"),
+            LimitKind::Transitions => {
+                let each: Vec<Option<u64>> = field.edges.iter().map(|a| a.limit).collect();
+                match common_limit(&each) {
+                    Some(most) => format!("{most} transitions per edge"),
                     None => "the transition limits of the edges".to_owned(),
                 }
             }
-            Rule::LoopIterations => count(field.iterations, "iterations a loop"),
-            Rule::SessionTurns => count(field.session_turns, "turns a session"),
-            Rule::TotalTransitions => count(field.total_transitions, "transitions a session"),
-            Rule::MessageTransitions => count(field.message_transitions, "transitions for one user message"),
-            Rule::NodeRuntime => time(field.node_runtime, "of runtime a node"),
-            Rule::LoopRuntime => time(field.loop_runtime, "of runtime a loop"),
-            Rule::SessionCost => money(field.session_cost, "a session"),
-            Rule::LoopCost => money(field.loop_cost, "a loop"),
+            LimitKind::LoopIterations => count(field.iterations, "iterations per loop"),
+            LimitKind::SessionTurns => count(field.session_turns, "turns per session"),
+            LimitKind::TotalTransitions => count(field.total_transitions, "transitions per session"),
+            LimitKind::MessageTransitions => count(field.message_transitions, "transitions per user message"),
+            LimitKind::NodeRuntime => time(field.node_runtime, "of runtime per node"),
+            LimitKind::LoopRuntime => time(field.loop_runtime, "of runtime per loop"),
+            LimitKind::SessionCost => money(field.session_cost, "per session"),
+            LimitKind::LoopCost => money(field.loop_cost, "per loop"),
         }
     }
 }
 
-/// The limit that all share.
-fn same(limits: &[Option<u64>]) -> Option<u64> {
+/// The limit shared by all, if they are equal.
+fn common_limit(limits: &[Option<u64>]) -> Option<u64> {
     let first = *limits.first()?;
     first.filter(|_| limits.iter().all(|&l| l == first))
 }
 
-/// Milliseconds as people say them, exactly.
-pub(super) fn duration(ms: u64) -> String {
-    match ms {
-        0 => "0 ms".to_owned(),
-        _ if ms.is_multiple_of(3_600_000) => format!("{} h", ms / 3_600_000),
-        _ if ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),
-        _ if ms.is_multiple_of(1_000) => format!("{} s", ms / 1_000),
-        _ => format!("{ms} ms"),
-    }
-}
-
 /// Micro-dollars as dollars, exactly, with two digits or as many as it takes.
-pub(super) fn dollars(micro: u64) -> String {
+pub(super) fn format_dollars(micro: u64) -> String {
     let digits = format!("{:06}", micro % 1_000_000);
     let kept = digits.trim_end_matches('0').len().max(2);
     format!("${}.{}", micro / 1_000_000, digits.get(..kept).unwrap_or(&digits))

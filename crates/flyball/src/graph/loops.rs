@@ -1,11 +1,10 @@
-//! Finds the loops of a workflow, the loops inside them, and the edges that close them, so
-//! that iterations can be counted the same way on every machine and after every edit.
+//! Finds the loops of a workflow, their nested loops, and the edges that close them, so that iterations are counted the
+//! same way on every machine and after every edit.
 //!
-//! A loop is a strongly connected part with two nodes or more, or a self-edge. One such part
-//! can hold many cycles, and one anchor edge would miss some of them. So each loop gets a
-//! header node; every edge of the loop into the header is an anchor; and what still loops
-//! without the header is an inner loop with its own header and anchors. Every cycle of the
-//! graph therefore crosses an anchor, and no edge is an anchor of two loops.
+//! A loop is a strongly connected component with two or more nodes, or a self-edge. One component can contain many
+//! cycles, and a single anchor edge would miss some of them. So each loop gets a header node, every edge of the loop
+//! into the header is an anchor, and the parts that still loop without the header are inner loops with their own
+//! headers and anchors. Every cycle of the graph therefore crosses an anchor, and no edge is an anchor of two loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,52 +15,51 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Topology, Workflow};
 
-/// A part of a workflow that can run again and again.
+/// A part of a workflow that can repeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loop {
-    /// Stable id, made from the node names and edge ids, whatever order they are listed in.
+    /// Stable id, derived from the node names and edge ids, independent of their order.
     pub id: String,
     /// Names of the member nodes, sorted.
     pub nodes: Vec<String>,
     /// Ids of the edges between members, sorted.
     pub edges: Vec<String>,
-    /// The node that one iteration starts and ends at: the first that a run reaches.
+    /// The node where an iteration starts and ends: the first one that a run reaches.
     pub header: String,
-    /// Ids of the edges that close the loop, sorted. Each accepted transition on one of
-    /// them is one iteration. A self-edge on the header of a larger loop is not among
-    /// them: it is an inner loop of its own.
+    /// Ids of the edges that close the loop, sorted. Each accepted transition on one of them is one iteration. Excludes
+    /// a self-edge on the header of a larger loop, which is a separate inner loop.
     pub anchors: Vec<String>,
-    /// Position of the loop around this one in the list of loops.
+    /// Index of the enclosing loop in the list of loops.
     pub parent: Option<usize>,
-    /// How many loops are around this one.
+    /// Nesting depth.
     pub depth: usize,
 }
 
-/// All loops of a workflow, outer before inner, always in the same order.
-pub fn loops(workflow: &Workflow) -> Vec<Loop> {
+/// All loops of a workflow, outer before inner, in a deterministic order.
+pub fn find_loops(workflow: &Workflow) -> Vec<Loop> {
     let topology = Topology::new(workflow);
     let distance = topology.distances(&topology.entries());
-    let finder = Finder { workflow, topology, distance };
+    let finder = LoopFinder { workflow, topology, distance };
     let all: BTreeSet<usize> = (0..finder.topology.names.len()).collect();
     let mut found: Vec<Loop> = Vec::new();
-    // A stack of its own instead of recursion: nesting can be as deep as the graph is large.
-    // The last pushed comes out first, so the parts are pushed in reverse.
-    let mut open: Vec<(Part, Option<usize>)> = Vec::new();
-    open.extend(finder.parts(&all).into_iter().rev().map(|p| (p, None)));
+    // Explicit stack instead of recursion: nesting can be as deep as the graph is large. It is last-in first-out, so
+    // the components are pushed in reverse.
+    let mut open: Vec<(LoopCandidate, Option<usize>)> = Vec::new();
+    open.extend(finder.components(&all).into_iter().rev().map(|p| (p, None)));
     while let Some((part, parent)) = open.pop() {
         let position = found.len();
         let depth = parent.and_then(|p| found.get(p)).map_or(0, |l| l.depth + 1);
-        found.push(finder.describe(&part, parent, depth));
-        let inner = finder.inner(&part);
+        found.push(finder.to_loop(&part, parent, depth));
+        let inner = finder.inner_loops(&part);
         open.extend(inner.into_iter().rev().map(|p| (p, Some(position))));
     }
     found
 }
 
-/// For each loop of an edited graph, the loop of the old graph whose counters it goes on
-/// with: the one with the same id, else the one that shares most nodes. Each old loop is
-/// used once; ties go to the smaller id. `None` = a new loop, which counts from zero.
-pub fn carry_over(old: &[Loop], new: &[Loop]) -> Vec<Option<usize>> {
+/// For each loop of an edited graph, the loop of the old graph whose counters it inherits: the one with the same id,
+/// else the one that shares the most nodes. Each old loop is used once; ties go to the smaller id. `None` = a new loop,
+/// which starts at zero.
+pub fn match_loops(old: &[Loop], new: &[Loop]) -> Vec<Option<usize>> {
     let by_id: BTreeMap<&str, usize> = old.iter().enumerate().map(|(i, l)| (&*l.id, i)).collect();
     let mut used = BTreeSet::new();
     let mut result: Vec<Option<usize>> =
@@ -85,28 +83,28 @@ pub fn carry_over(old: &[Loop], new: &[Loop]) -> Vec<Option<usize>> {
     result
 }
 
-/// A loop in numbers, while it is being looked for.
-struct Part {
+/// A loop candidate, by node number.
+struct LoopCandidate {
     nodes: BTreeSet<usize>,
     header: usize,
     /// Only the header's self-edges belong to this loop.
-    only_self: bool,
+    self_edge_only: bool,
 }
 
-struct Finder<'a> {
+struct LoopFinder<'a> {
     workflow: &'a Workflow,
     topology: Topology<'a>,
     distance: Vec<usize>,
 }
 
-impl Finder<'_> {
-    /// What sorts nodes by how early a run reaches them.
+impl LoopFinder<'_> {
+    /// Sort key of a node: how early a run reaches it.
     fn rank(&self, node: usize) -> (usize, &str) {
         (self.distance[node], self.topology.names[node])
     }
 
-    /// The loops among `members`, each as large as possible, the first reached first.
-    fn parts(&self, members: &BTreeSet<usize>) -> Vec<Part> {
+    /// The maximal loops among `members`, in the order in which a run reaches them.
+    fn components(&self, members: &BTreeSet<usize>) -> Vec<LoopCandidate> {
         let mut graph: DiGraph<usize, ()> = DiGraph::new();
         let place: BTreeMap<usize, NodeIndex> = members.iter().map(|&n| (n, graph.add_node(n))).collect();
         let mut selfish = BTreeSet::new();
@@ -125,30 +123,34 @@ impl Finder<'_> {
             if let Some(header) = header
                 && (nodes.len() > 1 || selfish.contains(&header))
             {
-                parts.push(Part { only_self: nodes.len() == 1, nodes, header });
+                parts.push(LoopCandidate { self_edge_only: nodes.len() == 1, nodes, header });
             }
         }
         parts.sort_by_key(|part| self.rank(part.header));
         parts
     }
 
-    /// The loops that remain when a run may not pass the header again.
-    fn inner(&self, part: &Part) -> Vec<Part> {
-        if part.only_self {
+    /// The loops that remain without the header.
+    fn inner_loops(&self, part: &LoopCandidate) -> Vec<LoopCandidate> {
+        if part.self_edge_only {
             return Vec::new();
         }
         let mut rest = part.nodes.clone();
         rest.remove(&part.header);
-        let mut parts = self.parts(&rest);
+        let mut parts = self.components(&rest);
         let own = |&(from, to, _): &(usize, usize, usize)| from == part.header && to == from;
         if self.topology.edges.iter().any(own) {
-            let header = Part { nodes: BTreeSet::from([part.header]), header: part.header, only_self: true };
+            let header = LoopCandidate {
+                nodes: BTreeSet::from([part.header]),
+                header: part.header,
+                self_edge_only: true,
+            };
             parts.insert(0, header);
         }
         parts
     }
 
-    fn describe(&self, part: &Part, parent: Option<usize>, depth: usize) -> Loop {
+    fn to_loop(&self, part: &LoopCandidate, parent: Option<usize>, depth: usize) -> Loop {
         let mut edges = Vec::new();
         let mut anchors = Vec::new();
         for &(from, to, position) in &self.topology.edges {
@@ -159,7 +161,7 @@ impl Finder<'_> {
                 continue;
             };
             edges.push(edge.id.clone());
-            if to == part.header && (from != to || part.only_self) {
+            if to == part.header && (from != to || part.self_edge_only) {
                 anchors.push(edge.id.clone());
             }
         }
@@ -180,8 +182,8 @@ impl Finder<'_> {
     }
 }
 
-/// `loop-` and 12 hexadecimal digits over sorted names. Each name is preceded by its length,
-/// so that no two different lists give the same bytes.
+/// `loop-` and 12 hexadecimal digits over the sorted names. Each name is prefixed with its length, so that different
+/// lists never give the same bytes.
 fn stable_id(nodes: &[String], edges: &[String]) -> String {
     let mut bytes = Vec::new();
     for list in [nodes, edges] {

@@ -1,10 +1,10 @@
-//! Loops of known graphs, their ids, and what happens to them when the graph is edited.
+//! Tests of loop detection, loop ids and matching after edits.
 
 use super::*;
 
 /// Each loop as "depth header {nodes} anchors".
 fn summary(workflow: &Workflow) -> Vec<String> {
-    loops(workflow)
+    find_loops(workflow)
         .iter()
         .map(|l| {
             let (nodes, anchors) = (l.nodes.join(" "), l.anchors.join(" "));
@@ -13,16 +13,16 @@ fn summary(workflow: &Workflow) -> Vec<String> {
         .collect()
 }
 
-type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+type LoopCase = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
-const CASES: &[Case] = &[
+const CASES: &[LoopCase] = &[
     (
         "coder and verifier",
         &[("coder", "verifier"), ("verifier", "coder")],
         &["0 coder {coder verifier} verifier->coder"],
     ),
     (
-        "planner, reviewer and a way out",
+        "planner, reviewer and an exit",
         &[("planner", "reviewer"), ("reviewer", "planner"), ("reviewer", "coder")],
         &["0 planner {planner reviewer} reviewer->planner"],
     ),
@@ -76,7 +76,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn known_graphs_have_the_loops_a_reader_sees() {
+fn known_graphs_have_the_expected_loops() {
     for (name, pairs, expected) in CASES {
         let start = pairs.first().map(|(from, _)| (*from).to_owned());
         let workflow = Workflow { start, ..Workflow::from_pairs(pairs) };
@@ -85,9 +85,9 @@ fn known_graphs_have_the_loops_a_reader_sees() {
 }
 
 #[test]
-fn parents_stand_before_their_inner_loops() {
+fn outer_loops_precede_inner_loops() {
     let chain = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "c"), ("c", "b"), ("b", "a")];
-    let found = loops(&Workflow::from_pairs(&chain));
+    let found = find_loops(&Workflow::from_pairs(&chain));
     let parents: Vec<Option<usize>> = found.iter().map(|l| l.parent).collect();
     assert_eq!(parents, [None, Some(0), Some(1)]);
 }
@@ -99,14 +99,14 @@ fn loops_do_not_depend_on_the_order_of_the_lists() {
         let mut turned = workflow.clone();
         turned.edges.reverse();
         turned.nodes.reverse();
-        assert_eq!(loops(&workflow), loops(&turned), "{name}");
+        assert_eq!(find_loops(&workflow), find_loops(&turned), "{name}");
     }
 }
 
-/// Numbers that are the same on every machine.
-struct Dice(u64);
+/// Deterministic random numbers.
+struct LoopsTestRng(u64);
 
-impl Dice {
+impl LoopsTestRng {
     fn below(&mut self, end: u64) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % end.max(1)) as usize
@@ -121,7 +121,7 @@ impl Dice {
 
 #[test]
 fn loops_of_random_graphs_do_not_depend_on_the_order_of_the_lists() {
-    let mut dice = Dice(20_261_118);
+    let mut dice = LoopsTestRng(20_261_118);
     let (mut with_loops, mut without_entry) = (0, 0);
     for number in 0..2_000 {
         let count = 2 + dice.below(7) as u64;
@@ -132,15 +132,15 @@ fn loops_of_random_graphs_do_not_depend_on_the_order_of_the_lists() {
                 (None, names[from].clone(), names[to].clone())
             })
             .collect();
-        // Parallel edges keep their ids, whatever order they come in.
+        // Parallel edges keep their ids in any order.
         for (at, edge) in edges.iter_mut().enumerate().filter(|_| number % 2 == 0) {
             edge.0 = Some(format!("e{at}"));
         }
         let start = (number % 5 == 0).then(|| names[0].clone());
         let first = Workflow { start, ..Workflow::new(names.clone(), edges.clone(), Vec::new()) };
-        let found = loops(&first);
+        let found = find_loops(&first);
         with_loops += usize::from(!found.is_empty());
-        without_entry += usize::from(first.start_is_open());
+        without_entry += usize::from(first.is_start_unknown());
         for _ in 0..4 {
             dice.shuffle(&mut names);
             dice.shuffle(&mut edges);
@@ -148,14 +148,14 @@ fn loops_of_random_graphs_do_not_depend_on_the_order_of_the_lists() {
                 start: first.start.clone(),
                 ..Workflow::new(names.clone(), edges.clone(), Vec::new())
             };
-            assert_eq!(found, loops(&again), "{first:?}");
+            assert_eq!(found, find_loops(&again), "{first:?}");
         }
     }
     assert!(with_loops > 1_000 && without_entry > 100, "{with_loops}, {without_entry}");
 }
 
 #[test]
-fn a_named_start_is_where_loops_are_counted_from() {
+fn loops_are_counted_from_a_named_start() {
     let pair = Workflow::from_pairs(&[("test", "fix"), ("fix", "test")]);
     assert_eq!(summary(&pair), ["0 fix {fix test} test->fix"], "without one, the first by name");
     let pair = Workflow { start: Some("test".to_owned()), ..pair };
@@ -164,13 +164,13 @@ fn a_named_start_is_where_loops_are_counted_from() {
 
 #[test]
 fn the_id_of_a_known_loop_never_changes() {
-    let found = loops(&Workflow::from_pairs(&[("coder", "verifier"), ("verifier", "coder")]));
+    let found = find_loops(&Workflow::from_pairs(&[("coder", "verifier"), ("verifier", "coder")]));
     let ids: Vec<&str> = found.iter().map(|l| &*l.id).collect();
     assert_eq!(ids, ["loop-3e0ff36cad6e"]);
 }
 
 #[test]
-fn names_that_run_together_do_not_give_one_id() {
+fn concatenated_names_give_distinct_ids() {
     let a = stable_id(&["ab".into(), "c".into()], &["e".into()]);
     let b = stable_id(&["a".into(), "bc".into()], &["e".into()]);
     let c = stable_id(&["ab".into()], &["c".into(), "e".into()]);
@@ -192,22 +192,23 @@ fn every_cycle_crosses_an_anchor_and_no_edge_is_an_anchor_twice() {
             .map(|_| (None, names[next(count) as usize].clone(), names[next(count) as usize].clone()))
             .collect();
         let workflow = Workflow::new(names, edges, Vec::new());
-        let mut anchors: Vec<String> = loops(&workflow).into_iter().flat_map(|l| l.anchors).collect();
+        let mut anchors: Vec<String> = find_loops(&workflow).into_iter().flat_map(|l| l.anchors).collect();
         let total = anchors.len();
         anchors.sort();
         anchors.dedup();
         assert_eq!(anchors.len(), total, "{workflow:?}");
         let mut rest = workflow.clone();
         rest.edges.retain(|e| !anchors.contains(&e.id));
-        assert!(loops(&rest).is_empty(), "{workflow:?}");
+        assert!(find_loops(&rest).is_empty(), "{workflow:?}");
     }
 }
 
 #[test]
 fn counters_are_carried_to_the_loop_that_shares_most_nodes() {
-    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
-    type Pairs<'a> = &'a [(&'a str, &'a str)];
-    let cases: [(&str, Pairs<'_>, &[Option<usize>]); 4] = [
+    let old =
+        find_loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    type NodePairs<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, NodePairs<'_>, &[Option<usize>]); 4] = [
         (
             "nothing changed",
             &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")],
@@ -219,38 +220,40 @@ fn counters_are_carried_to_the_loop_that_shares_most_nodes() {
             &[Some(0), Some(1)],
         ),
         ("the first loop was opened", &[("a", "b"), ("b", "c"), ("c", "d"), ("d", "c")], &[Some(1)]),
-        ("all is new", &[("x", "y"), ("y", "x")], &[None]),
+        ("everything is new", &[("x", "y"), ("y", "x")], &[None]),
     ];
     for (name, pairs, expected) in cases {
-        let new = loops(&Workflow::from_pairs(pairs));
-        assert_eq!(carry_over(&old, &new), expected, "{name}");
+        let new = find_loops(&Workflow::from_pairs(pairs));
+        assert_eq!(match_loops(&old, &new), expected, "{name}");
     }
 }
 
 #[test]
-fn two_loops_that_became_one_go_on_with_the_smaller_id() {
-    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
-    let new = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
+fn merged_loop_inherits_the_smaller_id() {
+    let old =
+        find_loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    let new = find_loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
     let smaller = (0..old.len()).min_by_key(|&i| &old[i].id);
-    assert_eq!(carry_over(&old, &new), [smaller]);
+    assert_eq!(match_loops(&old, &new), [smaller]);
 }
 
 #[test]
-fn one_old_loop_gives_its_counters_to_one_new_loop_only() {
-    let old = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
-    let new = loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
-    let carried = carry_over(&old, &new);
+fn old_loop_counters_go_to_only_one_new_loop() {
+    let old = find_loops(&Workflow::from_pairs(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
+    let new =
+        find_loops(&Workflow::from_pairs(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")]));
+    let carried = match_loops(&old, &new);
     assert_eq!(carried.iter().flatten().count(), 1);
 }
 
 #[test]
-fn a_graph_far_over_the_limits_does_no_harm() {
+fn oversized_graph_does_not_panic() {
     let count = 5_000;
     let edges = (0..count).map(|i| (None, format!("n{i}"), format!("n{}", (i + 1) % count)));
     let workflow = Workflow::new(Vec::new(), edges, Vec::new());
     assert!(workflow.validate().is_err());
-    assert_eq!(loops(&workflow).len(), 1);
+    assert_eq!(find_loops(&workflow).len(), 1);
     let mut broken = workflow;
     broken.nodes.truncate(2);
-    assert_eq!(loops(&broken).len(), 0);
+    assert_eq!(find_loops(&broken).len(), 0);
 }

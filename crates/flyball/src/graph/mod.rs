@@ -1,69 +1,67 @@
-//! The workflow graph: what its nodes and edges are, which loops it holds, how long a run
-//! through it can last at worst, and how it is drawn.
+//! The workflow graph: nodes, edges, loops, worst-case bounds and rendering.
 //!
-//! Everything here is pure and deterministic: the same graph gives the same loops, ids,
-//! bounds and pictures on every machine.
+//! Everything here is pure and deterministic: the same graph gives the same loops, ids, bounds and drawings on every
+//! machine.
 
 pub mod bounds;
 mod explain;
-mod flow;
-mod limits;
-mod longest;
+mod flow_network;
+mod longest_walk;
 pub mod loops;
-mod reach;
+mod reachability;
 pub mod render;
-mod search;
+mod walk_search;
+mod workflow_limits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use bounds::{Bound, Bounds, bounds};
-pub use limits::{CycleRule, Limits};
-pub use loops::{Loop, carry_over, loops};
-pub use render::{Badge, View};
+pub use bounds::{WorstCaseBound, WorstCaseBounds, worst_case_bounds};
+pub use loops::{Loop, find_loops, match_loops};
+pub use render::{GraphView, LoopBadge};
+pub use workflow_limits::{CycleRule, WorkflowLimits};
 
-/// The most nodes a workflow may have.
+/// Maximum number of nodes in a workflow.
 pub const MAX_NODES: usize = 128;
-/// The most edges a workflow may have.
+/// Maximum number of edges in a workflow.
 pub const MAX_EDGES: usize = 256;
-/// The most bytes that all names of a workflow (nodes, edge ids, signals) may take together.
+/// Maximum total length of all names in a workflow (nodes, edge ids, signals), in bytes.
 pub const MAX_NAME_BYTES: usize = 6 * 1024;
-/// How much of a name an error message shows.
-const SHOWN_NAME: usize = 60;
+/// Maximum length of a name in an error message, in characters.
+const MAX_SHOWN_NAME_CHARS: usize = 60;
 
 /// A graph of nodes and edges that a runner executes.
 ///
-/// Read with serde, an edge may lack its `id` (it becomes `from->to`, the second parallel
-/// one `from->to#2`), and `nodes` may be left out when every node is named by an edge. The
-/// order of the lists means nothing.
+/// When deserialized, an edge may omit its `id` (it becomes `from->to`, a second parallel one `from->to#2`), and
+/// `nodes` may be omitted if every node is named by an edge. The order of the lists has no meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RawWorkflow")]
 pub struct Workflow {
-    /// Names of the nodes, in the order they were listed.
+    /// Node names, in listed order.
     pub nodes: Vec<String>,
-    /// The edges, in the order they were listed.
+    /// Edges, in listed order.
     pub edges: Vec<Edge>,
-    /// Names of the progress signals that the loops of this workflow promise to send.
+    /// Names of the progress signals that the loops of this workflow send.
     pub signals: Vec<String>,
-    /// The node a run starts at, if that is known.
+    /// The start node, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
 }
 
-/// One way from a node to a node.
+/// An edge between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
-    /// The edge's own name, unique in its workflow.
+    /// Name of the edge, unique in its workflow.
     pub id: String,
-    /// The node it leaves.
+    /// Source node.
     pub from: String,
-    /// The node it enters.
+    /// Destination node.
     pub to: String,
 }
 
-/// What a file may hold; [`Workflow`] is what it means.
+/// The serialized form of a [`Workflow`].
 #[derive(Deserialize)]
 struct RawWorkflow {
     #[serde(default)]
@@ -92,8 +90,7 @@ impl From<RawWorkflow> for Workflow {
 }
 
 impl Workflow {
-    /// Builds a workflow: names edges that lack an id, and takes the nodes from the edges
-    /// when none are listed.
+    /// Builds a workflow: assigns missing edge ids, and derives the nodes from the edges if none are listed.
     pub fn new(
         mut nodes: Vec<String>,
         edges: impl IntoIterator<Item = (Option<String>, String, String)>,
@@ -108,35 +105,35 @@ impl Workflow {
                 }
             }
         }
-        // Ids that were given are taken first, so that a made-up id never pushes one aside.
+        // Explicit ids are reserved first, so that a generated id never collides with one.
         let mut taken: BTreeSet<String> = edges.iter().filter_map(|e| e.0.clone()).collect();
         let edges = edges
             .into_iter()
             .map(|(id, from, to)| {
-                let id = id.unwrap_or_else(|| free_id(&mut taken, &from, &to));
+                let id = id.unwrap_or_else(|| unique_edge_id(&mut taken, &from, &to));
                 Edge { id, from, to }
             })
             .collect();
         Workflow { nodes, edges, signals, start: None }
     }
 
-    /// Whether nothing says where a run starts: every node is entered by another, and none is named as the start.
+    /// Whether the start is unknown: every node has an incoming edge from another node, and no start is declared.
     #[must_use]
-    pub(crate) fn start_is_open(&self) -> bool {
+    pub(crate) fn is_start_unknown(&self) -> bool {
         let entered = |node: &String| self.edges.iter().any(|edge| edge.to == *node && edge.from != *node);
         self.start.is_none() && self.nodes.iter().all(entered)
     }
 
-    /// A workflow from pairs of names, each an edge without an id. Handy in tests and examples.
+    /// A workflow from pairs of names, each an edge without an id. For tests and examples.
     pub fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         let edges = pairs.iter().map(|(from, to)| (None, (*from).to_owned(), (*to).to_owned()));
         Workflow::new(Vec::new(), edges, Vec::new())
     }
 
-    /// Checks that the graph makes sense and is not too large.
+    /// Validates the graph and its size.
     ///
     /// # Errors
-    /// The first problem found, with a stable code, what is wrong and what to do.
+    /// The first problem found, with a stable code, a message and a hint.
     pub fn validate(&self) -> Result<(), GraphError> {
         self.validate_size()?;
         let mut nodes = BTreeSet::new();
@@ -172,7 +169,7 @@ impl Workflow {
 
     fn validate_size(&self) -> Result<(), GraphError> {
         let named = self.nodes.iter().chain(&self.signals);
-        // An id that follows from the ends of its edge costs nothing.
+        // An id that can be derived from its edge takes no space.
         let own_ids =
             self.edges.iter().filter(|e| e.id != format!("{}->{}", e.from, e.to)).map(|e| e.id.len());
         let bytes: usize = named.map(String::len).sum::<usize>() + own_ids.sum::<usize>();
@@ -190,8 +187,8 @@ impl Workflow {
     }
 }
 
-/// The first of `from->to`, `from->to#2`, `from->to#3`, … that nobody has yet.
-fn free_id(taken: &mut BTreeSet<String>, from: &str, to: &str) -> String {
+/// The first unused id of `from->to`, `from->to#2`, `from->to#3`, …
+fn unique_edge_id(taken: &mut BTreeSet<String>, from: &str, to: &str) -> String {
     let plain = format!("{from}->{to}");
     let mut id = plain.clone();
     let mut number = 2u64;
@@ -203,7 +200,7 @@ fn free_id(taken: &mut BTreeSet<String>, from: &str, to: &str) -> String {
     id
 }
 
-/// Why a workflow cannot be used.
+/// Why a workflow is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
     /// A node or an edge has an empty name.
@@ -217,12 +214,12 @@ pub enum GraphError {
     UnknownNode {
         /// The edge's id.
         edge: String,
-        /// The name that no node has.
+        /// The unknown node name.
         node: String,
     },
-    /// The start is a node that is not listed.
+    /// The start node is not listed.
     UnknownStart {
-        /// The name that no node has.
+        /// The unknown node name.
         node: String,
     },
     /// Two edges have the same id.
@@ -232,17 +229,17 @@ pub enum GraphError {
     },
     /// The graph is larger than allowed.
     TooLarge {
-        /// What there is too much of.
+        /// The kind of item that exceeds the limit.
         what: &'static str,
-        /// How many there are.
+        /// The actual number.
         count: usize,
-        /// How many there may be.
+        /// The allowed number.
         limit: usize,
     },
 }
 
 impl GraphError {
-    /// A stable word for programs and for searching.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             GraphError::EmptyName => "workflow_empty_name",
@@ -253,23 +250,23 @@ impl GraphError {
         }
     }
 
-    /// One line: what is wrong.
-    pub fn what(&self) -> String {
+    /// Message: what is wrong, in one line.
+    pub fn message(&self) -> String {
         match self {
             GraphError::EmptyName => "a node or an edge has an empty name".to_owned(),
             GraphError::DuplicateNode { node } => {
-                format!("node '{}' is listed twice", shown(node, SHOWN_NAME))
+                format!("node '{}' is listed twice", display_name(node, MAX_SHOWN_NAME_CHARS))
             }
             GraphError::UnknownNode { edge, node } => format!(
                 "edge '{}' names node '{}', which is not listed",
-                shown(edge, SHOWN_NAME),
-                shown(node, SHOWN_NAME)
+                display_name(edge, MAX_SHOWN_NAME_CHARS),
+                display_name(node, MAX_SHOWN_NAME_CHARS)
             ),
             GraphError::UnknownStart { node } => {
-                format!("the start '{}' is not a listed node", shown(node, SHOWN_NAME))
+                format!("the start '{}' is not a listed node", display_name(node, MAX_SHOWN_NAME_CHARS))
             }
             GraphError::DuplicateEdge { edge } => {
-                format!("two edges have the id '{}'", shown(edge, SHOWN_NAME))
+                format!("two edges have the id '{}'", display_name(edge, MAX_SHOWN_NAME_CHARS))
             }
             GraphError::TooLarge { what, count, limit } => {
                 format!("the workflow has {count} {what}; at most {limit} are allowed")
@@ -277,18 +274,18 @@ impl GraphError {
         }
     }
 
-    /// One line: what to do about it.
-    pub fn what_to_do(&self) -> String {
+    /// Hint: how to fix it, in one line.
+    pub fn help(&self) -> String {
         match self {
             GraphError::EmptyName => "give every node and edge a name".to_owned(),
             GraphError::DuplicateNode { .. } => {
                 "remove one of the two, or rename it together with its edges".to_owned()
             }
             GraphError::UnknownNode { node, .. } => {
-                format!("add '{}' to nodes, or correct the edge", shown(node, SHOWN_NAME))
+                format!("add '{}' to nodes, or correct the edge", display_name(node, MAX_SHOWN_NAME_CHARS))
             }
             GraphError::UnknownStart { node } => {
-                format!("add '{}' to nodes, or correct start", shown(node, SHOWN_NAME))
+                format!("add '{}' to nodes, or correct start", display_name(node, MAX_SHOWN_NAME_CHARS))
             }
             GraphError::DuplicateEdge { .. } => "give each edge its own id, or leave the ids out".to_owned(),
             GraphError::TooLarge { what, .. } => {
@@ -300,19 +297,18 @@ impl GraphError {
 
 impl fmt::Display for GraphError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.code(), self.what(), self.what_to_do())
+        write!(f, "{}: {}; {}", self.code(), self.message(), self.help())
     }
 }
 
 impl std::error::Error for GraphError {}
 
-/// A name made safe for one line of text: no control or direction-changing characters,
-/// at most `limit` characters.
-pub(crate) fn shown(name: &str, limit: usize) -> String {
+/// A name made safe for one line of text: no control or bidirectional characters, at most `limit` characters.
+pub(crate) fn display_name(name: &str, limit: usize) -> String {
     let mut text: String = name
         .chars()
         .take(limit.saturating_add(1))
-        .map(|c| if unprintable(c) { '\u{b7}' } else { c })
+        .map(|c| if is_unprintable(c) { '\u{b7}' } else { c })
         .collect();
     if text.chars().count() > limit {
         text = text.chars().take(limit.saturating_sub(1)).collect();
@@ -322,18 +318,18 @@ pub(crate) fn shown(name: &str, limit: usize) -> String {
 }
 
 /// Characters that would break a line, a layout or the reading direction.
-fn unprintable(c: char) -> bool {
+fn is_unprintable(c: char) -> bool {
     crate::is_deceptive(c) || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// The graph with numbers for names. Edges that name no listed node are left out, so that
-/// a workflow that was never validated cannot do harm.
+/// The graph with node numbers instead of names. Edges with unlisted nodes are omitted, so that an unvalidated workflow
+/// is harmless.
 pub(crate) struct Topology<'a> {
     /// Names by number.
     pub names: Vec<&'a str>,
     /// (from, to, position in the workflow's edges).
     pub edges: Vec<(usize, usize, usize)>,
-    /// The node that the workflow says a run starts at.
+    /// The declared start node.
     start: Option<usize>,
 }
 
@@ -358,8 +354,8 @@ impl<'a> Topology<'a> {
         Topology { names, edges, start }
     }
 
-    /// Where a run starts: the start that the workflow names, else the nodes that no other node leads to, else the
-    /// first by name. Never by the order of the lists: two that say the same must give the same loops.
+    /// Entry nodes: the declared start, else the nodes without incoming edges from other nodes, else the first by name.
+    /// Independent of list order, so that equivalent workflows have the same loops.
     pub(crate) fn entries(&self) -> Vec<usize> {
         if let Some(start) = self.start {
             return vec![start];
@@ -375,7 +371,7 @@ impl<'a> Topology<'a> {
         free
     }
 
-    /// Steps from the nearest of `starts` to each node; `usize::MAX` = not reachable.
+    /// Number of steps from the nearest of `starts` to each node; `usize::MAX` = unreachable.
     pub(crate) fn distances(&self, starts: &[usize]) -> Vec<usize> {
         let mut next = vec![Vec::new(); self.names.len()];
         for &(from, to, _) in &self.edges {
@@ -400,5 +396,5 @@ impl<'a> Topology<'a> {
 }
 
 #[cfg(test)]
-#[path = "mod_tests.rs"]
+#[path = "graph_tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
-//! Draws a workflow with its loops: as text for a terminal, as SVG for a page, as DOT and
-//! Mermaid for other tools. The same view gives the same bytes everywhere.
+//! Renders a workflow with its loops: as text for a terminal, as SVG, DOT and Mermaid. The same view always gives the
+//! same bytes.
 
 use std::collections::BTreeMap;
 
-use super::loops::{Loop, loops};
-use super::{MAX_EDGES, MAX_NODES, Topology, Workflow, shown};
+use super::loops::{Loop, find_loops};
+use super::{MAX_EDGES, MAX_NODES, Topology, Workflow, display_name};
 
 mod ascii;
 mod dot;
@@ -19,81 +19,81 @@ pub use dot::dot;
 pub use mermaid::mermaid;
 pub use svg::svg;
 
-/// How much of a node's name is drawn.
-const SHOWN_NAME: usize = 36;
-/// How much of a badge, mark or reason is drawn.
-const SHOWN_TEXT: usize = 60;
+/// Maximum length of a node name, in characters.
+const MAX_NAME_CHARS: usize = 36;
+/// Maximum length of a badge, mark or reason, in characters.
+const MAX_TEXT_CHARS: usize = 60;
 
-/// What to draw.
+/// A graph to render.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct GraphView {
     /// The graph.
     pub workflow: Workflow,
-    /// Its loops, as [`loops`] finds them.
+    /// Its loops, as returned by [`find_loops`].
     pub loops: Vec<Loop>,
-    /// What is known about loops, by loop id.
-    pub badges: BTreeMap<String, Badge>,
-    /// A short note on a node, for example `5/10 visits`, by name.
+    /// Loop badges, by loop id.
+    pub badges: BTreeMap<String, LoopBadge>,
+    /// Short notes on nodes, by name; for example `5/10 visits`.
     pub node_marks: BTreeMap<String, String>,
-    /// The node the session is at.
+    /// The current node of the session.
     pub current: Option<String>,
 }
 
-/// How a loop is doing.
+/// Status of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Badge {
-    /// Iterations completed.
+pub struct LoopBadge {
+    /// Completed iterations.
     pub iterations: u64,
-    /// Iterations allowed; `None` = no limit.
+    /// Iteration limit; `None` = no limit.
     pub limit: Option<u64>,
     /// Why the loop was halted, if it was.
     pub halt_reason: Option<String>,
-    /// How progress went, for example `failing tests 7 → 4 → 2`.
+    /// Progress trend, for example `failing tests 7 → 4 → 2`.
     pub trend: Option<String>,
 }
 
-impl View {
-    /// The bare graph with its loops, nothing known about a session.
+impl GraphView {
+    /// A graph with its loops, without session data.
     pub fn new(workflow: Workflow) -> Self {
-        View { loops: loops(&workflow), workflow, ..View::default() }
+        GraphView { loops: find_loops(&workflow), workflow, ..GraphView::default() }
     }
 }
 
-/// The words beside a loop.
-struct Label {
+/// The text next to a loop.
+struct LoopLabel {
     /// `Loop 3/8`.
     badge: String,
-    /// Why it was halted.
+    /// Halt reason.
     halt: Option<String>,
-    /// How progress went.
+    /// Progress trend.
     trend: Option<String>,
 }
 
-/// The view by number: which node is in which loop, and what is written where.
-struct Scene<'a> {
-    view: &'a View,
-    /// Whole names, as they were given.
+/// The view by node number: nodes, loops and their texts.
+struct GraphScene<'a> {
+    view: &'a GraphView,
+    /// Full names.
     full_names: Vec<&'a str>,
-    /// Names, ready to be shown.
+    /// Names prepared for display.
     names: Vec<String>,
-    /// Notes on nodes, ready to be shown.
+    /// Notes on nodes prepared for display.
     marks: Vec<Option<String>>,
     current: Option<usize>,
     /// (from, to, position in the workflow's edges).
     edges: Vec<(usize, usize, usize)>,
-    /// The loop that each edge closes, by place in `edges`.
-    closes: Vec<Option<usize>>,
-    /// The smallest loop around each node.
+    /// The loop that each edge closes, by index in `edges`.
+    closed_loop: Vec<Option<usize>>,
+    /// Innermost loop of each node.
     innermost: Vec<Option<usize>>,
     /// The header of each loop.
     headers: Vec<usize>,
-    /// Steps from where a run starts.
+    /// Number of steps from the start.
     distance: Vec<usize>,
 }
 
-impl<'a> Scene<'a> {
-    /// `Err` = what to say instead of a drawing.
-    fn new(view: &'a View) -> Result<Self, String> {
+impl<'a> GraphScene<'a> {
+    /// Builds the scene; `Err` = text to show instead of a drawing.
+    fn new(view: &'a GraphView) -> Result<Self, String> {
         let (nodes, edges) = (view.workflow.nodes.len(), view.workflow.edges.len());
         if nodes > MAX_NODES || edges > MAX_EDGES {
             return Err(format!(
@@ -118,12 +118,12 @@ impl<'a> Scene<'a> {
             let edge = view.workflow.edges.get(position)?;
             closed.get(&*edge.id).copied()
         };
-        let mark = |name: &&str| view.node_marks.get(*name).map(|m| shown(m, SHOWN_TEXT));
-        Ok(Scene {
-            names: topology.names.iter().map(|n| shown(n, SHOWN_NAME)).collect(),
+        let mark = |name: &&str| view.node_marks.get(*name).map(|m| display_name(m, MAX_TEXT_CHARS));
+        Ok(GraphScene {
+            names: topology.names.iter().map(|n| display_name(n, MAX_NAME_CHARS)).collect(),
             marks: topology.names.iter().map(mark).collect(),
             current: view.current.as_deref().and_then(number),
-            closes: topology.edges.iter().map(|e| close(e.2)).collect(),
+            closed_loop: topology.edges.iter().map(|e| close(e.2)).collect(),
             distance: topology.distances(&topology.entries()),
             edges: topology.edges,
             full_names: topology.names,
@@ -133,8 +133,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// The loops around a node, the outermost first.
-    fn around(&self, node: usize) -> Vec<usize> {
+    /// The loops around a node, outermost first.
+    fn enclosing_loops(&self, node: usize) -> Vec<usize> {
         let mut around = Vec::new();
         let mut next = self.innermost[node];
         while let Some(inside) = next {
@@ -145,28 +145,28 @@ impl<'a> Scene<'a> {
         around
     }
 
-    /// Parallel edges are drawn once, as the first of them.
+    /// Whether a parallel edge was already drawn; only the first is.
     fn is_drawn_before(&self, edge: usize) -> bool {
         let ends = |e: &(usize, usize, usize)| (e.0, e.1);
         let own = self.edges.get(edge).map(ends);
         self.edges.iter().take(edge).any(|e| Some(ends(e)) == own)
     }
 
-    fn label(&self, position: usize) -> Label {
+    fn label(&self, position: usize) -> LoopLabel {
         let id = &self.view.loops[position].id;
         let Some(badge) = self.view.badges.get(id) else {
-            return Label { badge: "Loop".to_owned(), halt: None, trend: None };
+            return LoopLabel { badge: "Loop".to_owned(), halt: None, trend: None };
         };
         let of = badge.limit.map_or_else(String::new, |limit| format!("/{limit}"));
-        let short = |text: &String| shown(text, SHOWN_TEXT);
-        Label {
+        let short = |text: &String| display_name(text, MAX_TEXT_CHARS);
+        LoopLabel {
             badge: format!("Loop {}{of}", badge.iterations),
             halt: badge.halt_reason.as_ref().map(short),
             trend: badge.trend.as_ref().map(short),
         }
     }
 
-    /// The words beside a loop, one line each.
+    /// The text next to a loop, one line each.
     fn label_lines(&self, position: usize) -> Vec<String> {
         let label = self.label(position);
         let first = match label.halt {
@@ -177,9 +177,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Columns that a text takes in a terminal, near enough: wide East Asian letters and
-/// pictures take two.
-fn columns(text: &str) -> usize {
+/// Approximate terminal width of a text: wide East Asian characters and emoji take two columns.
+fn display_width(text: &str) -> usize {
     text.chars()
         .map(|c| match u32::from(c) {
             0x0300..=0x036f | 0xfe00..=0xfe0f => 0,

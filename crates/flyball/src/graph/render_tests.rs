@@ -1,9 +1,9 @@
-//! Drawings of known graphs, and names that try to break out of them.
+//! Tests of rendering, including hostile names.
 
-use super::routes::{Rect, page};
+use super::routes::{Rect, layout_drawing};
 use super::*;
 
-fn sample(name: &str) -> View {
+fn sample(name: &str) -> GraphView {
     let pairs: &[(&str, &str)] = match name {
         "pair" => &[("coder", "verifier"), ("verifier", "coder")],
         "nested" => &[
@@ -38,9 +38,9 @@ fn sample(name: &str) -> View {
         "shared" => &[("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")],
         _ => &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")],
     };
-    let mut view = View::new(Workflow::from_pairs(pairs));
+    let mut view = GraphView::new(Workflow::from_pairs(pairs));
     for (position, found) in view.loops.iter().enumerate() {
-        let badge = Badge {
+        let badge = LoopBadge {
             iterations: 3,
             limit: Some(8),
             halt_reason: (position == 0).then(|| "stalled".to_owned()),
@@ -58,7 +58,7 @@ fn sample(name: &str) -> View {
 const SAMPLES: [&str; 5] = ["pair", "nested", "branches", "shared", "diamond"];
 
 #[test]
-fn the_text_of_a_pair_shows_badge_reason_and_trend() {
+fn ascii_shows_badge_halt_reason_and_trend() {
     let expected = "\
 ┌─────────────┐
 │ coder       │◀─╮   Loop 3/8 · halted: stalled
@@ -75,7 +75,7 @@ fn the_text_of_a_pair_shows_badge_reason_and_trend() {
 }
 
 #[test]
-fn the_text_of_nested_loops_keeps_every_edge_on_its_side() {
+fn ascii_draws_nested_loops() {
     let expected = "
     ┌─────────────┐
     │ start       │
@@ -118,7 +118,7 @@ fn the_text_of_nested_loops_keeps_every_edge_on_its_side() {
 }
 
 #[test]
-fn every_format_carries_the_badge_the_reason_and_the_trend() {
+fn every_format_shows_badge_halt_reason_and_trend() {
     let view = sample("pair");
     for (name, text) in
         [("ascii", ascii(&view)), ("svg", svg(&view)), ("dot", dot(&view)), ("mermaid", mermaid(&view))]
@@ -130,17 +130,17 @@ fn every_format_carries_the_badge_the_reason_and_the_trend() {
 }
 
 #[test]
-fn loops_are_groups_inside_each_other() {
+fn nested_loops_are_drawn_as_nested_groups() {
     let view = sample("nested");
     let count = view.loops.len();
     assert_eq!(dot(&view).matches("subgraph cluster_").count(), count);
     assert_eq!(mermaid(&view).matches("subgraph l").count(), count);
-    assert_eq!(mermaid(&view).matches("\n  end").count(), 1, "one of them is outermost");
+    assert_eq!(mermaid(&view).matches("\n  end").count(), 1, "one loop is outermost");
     assert_eq!(svg(&view).matches("class=\"group").count(), count);
 }
 
 #[test]
-fn the_same_view_gives_the_same_bytes() {
+fn rendering_is_deterministic() {
     for name in SAMPLES {
         let (one, two) = (sample(name), sample(name));
         for draw in [ascii, svg, dot, mermaid] {
@@ -150,7 +150,7 @@ fn the_same_view_gives_the_same_bytes() {
 }
 
 /// Names that try to break out of text, XML, DOT and Mermaid.
-fn hostile() -> View {
+fn hostile_view() -> GraphView {
     let names = [
         "<script>alert(1)</script>",
         "q\"uo'te\\\"; }",
@@ -161,9 +161,9 @@ fn hostile() -> View {
     let long = "long ".repeat(40);
     let mut pairs: Vec<(&str, &str)> = names.windows(2).map(|w| (w[0], w[1])).collect();
     pairs.extend([(names[4], names[0]), (names[1], long.as_str()), (long.as_str(), long.as_str())]);
-    let mut view = View::new(Workflow::from_pairs(&pairs));
+    let mut view = GraphView::new(Workflow::from_pairs(&pairs));
     for (found, name) in view.loops.iter().zip(names) {
-        let badge = Badge {
+        let badge = LoopBadge {
             iterations: u64::MAX,
             limit: None,
             halt_reason: Some(name.to_owned()),
@@ -178,7 +178,7 @@ fn hostile() -> View {
     view
 }
 
-/// Every `<` of well-formed text opens one of the tags that the drawing uses.
+/// Every `<` of well-formed output opens one of the tags that the drawing uses.
 fn assert_tags_balance(svg: &str) {
     let mut open = Vec::new();
     for piece in svg.split('<').skip(1) {
@@ -198,8 +198,8 @@ fn assert_tags_balance(svg: &str) {
 }
 
 #[test]
-fn hostile_names_stay_text() {
-    let view = hostile();
+fn hostile_names_are_escaped() {
+    let view = hostile_view();
     let picture = svg(&view);
     assert_tags_balance(&picture);
     assert!(picture.contains("&lt;script&gt;"));
@@ -208,7 +208,7 @@ fn hostile_names_stay_text() {
     for draw in [ascii, svg, dot, mermaid] {
         assert!(!draw(&view).contains(control));
     }
-    // Each line of DOT has an even number of quotes that are not escaped.
+    // Each line of DOT has an even number of unescaped quotes.
     for line in dot(&view).lines() {
         let bare = line.replace("\\\\", "").replace("\\\"", "");
         assert_eq!(bare.matches('"').count() % 2, 0, "{line}");
@@ -217,21 +217,21 @@ fn hostile_names_stay_text() {
         assert!(!line.contains(['<', '\'']) || line.contains("<br/>"), "{line}");
         assert!(line.matches('"').count() % 2 == 0, "{line}");
     }
-    assert!(ascii(&view).lines().all(|line| columns(line) < 200));
+    assert!(ascii(&view).lines().all(|line| display_width(line) < 200));
 }
 
-fn apart(a: Rect, b: Rect) -> bool {
+fn is_disjoint(a: Rect, b: Rect) -> bool {
     a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y
 }
 
-fn within(inner: Rect, outer: Rect) -> bool {
+fn is_within(inner: Rect, outer: Rect) -> bool {
     inner.x >= outer.x
         && inner.y >= outer.y
         && inner.x + inner.width <= outer.x + outer.width
         && inner.y + inner.height <= outer.y + outer.height
 }
 
-fn random_view(seed: &mut u64) -> View {
+fn random_view(seed: &mut u64) -> GraphView {
     let mut next = |n: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % n
@@ -241,31 +241,31 @@ fn random_view(seed: &mut u64) -> View {
     let edges: Vec<_> = (0..next(2 * count + 1))
         .map(|_| (None, names[next(count) as usize].clone(), names[next(count) as usize].clone()))
         .collect();
-    View::new(Workflow::new(names, edges, Vec::new()))
+    GraphView::new(Workflow::new(names, edges, Vec::new()))
 }
 
 #[test]
-fn boxes_never_overlap_and_loops_hold_their_own_nodes_only() {
+fn boxes_never_overlap_and_loops_contain_only_their_nodes() {
     let mut seed = 11;
     for _ in 0..300 {
         let view = random_view(&mut seed);
-        let scene = Scene::new(&view).expect("drawable");
-        let page = page(&scene);
+        let scene = GraphScene::new(&view).expect("drawable");
+        let page = layout_drawing(&scene);
         let all = Rect { x: 0, y: 0, width: page.width, height: page.height };
         for (a, &rect) in page.nodes.iter().enumerate() {
-            assert!(within(rect, all), "{view:?}");
+            assert!(is_within(rect, all), "{view:?}");
             for &other in &page.nodes[..a] {
-                assert!(apart(rect, other), "{view:?}");
+                assert!(is_disjoint(rect, other), "{view:?}");
             }
-            let around = scene.around(a);
+            let around = scene.enclosing_loops(a);
             for (position, &group) in page.loops.iter().enumerate() {
                 let inside = around.contains(&position);
-                assert!(if inside { within(rect, group) } else { apart(rect, group) }, "{view:?}");
+                assert!(if inside { is_within(rect, group) } else { is_disjoint(rect, group) }, "{view:?}");
             }
         }
         for route in &page.routes {
             for &(x, y) in route.down.iter().chain(&route.back) {
-                assert!(within(Rect { x, y, width: 0, height: 0 }, all), "{view:?}");
+                assert!(is_within(Rect { x, y, width: 0, height: 0 }, all), "{view:?}");
             }
         }
         assert_tags_balance(&svg(&view));
@@ -281,15 +281,15 @@ fn every_edge_of_a_small_graph_is_drawn() {
         let mut pairs: Vec<_> = view.workflow.edges.iter().map(|e| (&e.from, &e.to)).collect();
         pairs.sort();
         pairs.dedup();
-        let scene = Scene::new(&view).expect("drawable");
-        assert_eq!(page(&scene).routes.len(), pairs.len(), "{view:?}");
+        let scene = GraphScene::new(&view).expect("drawable");
+        assert_eq!(layout_drawing(&scene).routes.len(), pairs.len(), "{view:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_drawn_says_so() {
+fn undrawable_graph_yields_a_message() {
     let names: Vec<String> = (0..200).map(|i| format!("n{i}")).collect();
-    let large = View::new(Workflow::new(names, Vec::new(), Vec::new()));
+    let large = GraphView::new(Workflow::new(names, Vec::new(), Vec::new()));
     let mut foreign = sample("pair");
     foreign.workflow = Workflow::from_pairs(&[("x", "y")]);
     for (view, words) in [(large, "too large to draw"), (foreign, "another graph")] {
@@ -297,7 +297,7 @@ fn what_cannot_be_drawn_says_so() {
             assert!(draw(&view).contains(words));
         }
     }
-    let empty = View::new(Workflow::default());
+    let empty = GraphView::new(Workflow::default());
     for draw in [ascii, svg, dot, mermaid] {
         assert!(!draw(&empty).is_empty());
     }
@@ -310,7 +310,7 @@ fn the_largest_graph_is_drawn_in_every_format() {
     let edges: Vec<_> = (0..256usize)
         .map(|i| (None, names[i * 37 % 128].clone(), names[(i * i * 11 + 5) % 128].clone()))
         .collect();
-    let view = View::new(Workflow::new(names, edges, Vec::new()));
+    let view = GraphView::new(Workflow::new(names, edges, Vec::new()));
     for draw in [ascii, svg, dot, mermaid] {
         assert!(draw(&view).len() > 1_000);
     }

@@ -1,47 +1,49 @@
-//! `budget`: what a session, a turn, a node, a loop or one message may use (seeds 000, 002, 004).
+//! `budget`: limits for a session, a turn, a node, a loop or one message.
 //!
-//! Amounts (time, tokens, money) trip when more is used than allowed; counts (turns, calls, iterations, transitions)
-//! are capacities, refused before the act. A used-up budget halts, and a release raises it by a bounded step. The step is
-//! added to what is used when the work continues, so that a release is always enough for one more step, however far the
-//! last one went over the limit. A child session draws on what its parents have left.
+//! Amounts (time, tokens, money) trip when usage exceeds the limit; counts (turns, calls, iterations, transitions) are
+//! capacities, checked before the act. An exhausted budget halts, and a release raises it by a bounded step. The step
+//! is added to the usage at the time the work continues, so a release always allows at least one more step, no matter
+//! how far the last one exceeded the limit. A child session also draws on the budgets of its ancestors.
 
-use super::budget_line::{Granted, Line, Tripped, granted_key, raised_key, sentence, share};
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::{Kind, Origin, Usage};
+use super::budget_check::{
+    BudgetCheck, BudgetGrant, ExhaustedBudget, format_usage, grant_key, raised_key, trip_message,
+};
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::{BoundedMap, push_bounded};
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::{EventKind, MessageOrigin, Usage};
 use crate::fingerprint::Fingerprint;
-use crate::flow::Flow;
 use crate::limits::NODES;
-use crate::policy::{Mode, Policy};
+use crate::policy::{GuardMode, Policy};
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
-use crate::window::{Keyed, keep};
+use crate::workflow_position::WorkflowPosition;
 use serde::{Deserialize, Serialize};
 
-/// A session above this one in the tree, as far as its budget is concerned.
+/// Budget data of an ancestor session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ancestor {
-    /// Its name.
+    /// Session name.
     pub session: String,
-    /// It is halted, so its children are too.
+    /// Whether it is halted, which also halts its children.
     pub halted: bool,
-    /// What it and all its children have used.
+    /// Usage of the session and all its children.
     pub used: Usage,
-    /// What it may use: tokens.
+    /// Token limit.
     pub tokens: Option<u64>,
-    /// What it may use: millionths of a dollar.
+    /// Cost limit, in millionths of a dollar.
     pub cost_micro_usd: Option<u64>,
 }
 
-/// The sessions above this one, the nearest first.
+/// The ancestors of a session, nearest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Family {
+pub struct Ancestors {
     /// The ancestors.
-    pub ancestors: Vec<Ancestor>,
+    pub nearest_first: Vec<Ancestor>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct NodeUse {
+struct NodeUsage {
     turns: u32,
     runtime_ms: u64,
 }
@@ -53,10 +55,10 @@ struct OpenTurn {
     tokens: u64,
 }
 
-/// What was used.
+/// Budget usage and grants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Budget {
-    /// This session and all its children.
+pub(crate) struct BudgetGuard {
+    /// Usage of this session and all its children.
     pub(crate) used: Usage,
     pub(crate) turns: u64,
     pub(crate) calls: u64,
@@ -64,25 +66,25 @@ pub(crate) struct Budget {
     message_transitions: u64,
     message_calls: u64,
     turn: Option<OpenTurn>,
-    nodes: Keyed<NodeUse, NODES>,
+    nodes: BoundedMap<NodeUsage, NODES>,
     /// Raised by releases, by scope and name.
-    raised: Keyed<u64, WARNED>,
-    /// Warned about already, by scope and name.
+    raised: BoundedMap<u64, MAX_WARNED>,
+    /// Budgets already warned about, by scope and name.
     warned: Vec<Fingerprint>,
-    /// Granted by releases and not begun yet: added to what is used when the budget is looked at next.
-    granted: Keyed<u64, WARNED>,
-    /// The most tokens and money that one event has used.
-    largest: Largest,
+    /// Granted by releases but not yet applied: added to the usage at the next check of the budget.
+    granted: BoundedMap<u64, MAX_WARNED>,
+    /// Largest token and cost usage of one event.
+    largest_event: LargestEvent,
 }
 
-/// The most that one event has used.
+/// Largest usage of one event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Largest {
+struct LargestEvent {
     tokens: u64,
     cost_micro_usd: u64,
 }
 
-/// The state before grants were kept apart.
+/// Layout 1 of the state, before grants were stored separately.
 #[derive(Deserialize)]
 struct BudgetLayout1 {
     used: Usage,
@@ -92,14 +94,14 @@ struct BudgetLayout1 {
     message_transitions: u64,
     message_calls: u64,
     turn: Option<OpenTurn>,
-    nodes: Keyed<NodeUse, NODES>,
-    raised: Keyed<u64, WARNED>,
+    nodes: BoundedMap<NodeUsage, NODES>,
+    raised: BoundedMap<u64, MAX_WARNED>,
     warned: Vec<Fingerprint>,
 }
 
-impl From<BudgetLayout1> for Budget {
+impl From<BudgetLayout1> for BudgetGuard {
     fn from(old: BudgetLayout1) -> Self {
-        Budget {
+        BudgetGuard {
             used: old.used,
             turns: old.turns,
             calls: old.calls,
@@ -110,52 +112,52 @@ impl From<BudgetLayout1> for Budget {
             nodes: old.nodes,
             raised: old.raised,
             warned: old.warned,
-            ..Budget::default()
+            ..BudgetGuard::default()
         }
     }
 }
 
-const WARNED: usize = 32;
-/// The least time that a release grants where the policy does not limit a turn: as long as a turn may take by default.
-const TURN_MS: u64 = 600_000;
+const MAX_WARNED: usize = 32;
+/// Minimum time that a release grants if the policy sets no turn timeout: the default turn timeout.
+const DEFAULT_TURN_MS: u64 = 600_000;
 
-/// What looking at budgets leads to: what was warned about, and which grants have begun with what limit.
+/// Result of a budget check: the warnings issued, and the grants applied with their limits.
 #[derive(Default)]
-struct Looked {
+struct BudgetCheckResult {
     warned: Vec<Fingerprint>,
-    begun: Vec<(Fingerprint, u64)>,
+    started_grants: Vec<(Fingerprint, u64)>,
 }
 
-/// Where a session is, for whoever asks how much time is left before its next event.
-pub(crate) struct Position<'a> {
+/// Position of a session, used to compute the remaining time before its next event.
+pub(crate) struct BudgetPosition<'a> {
     pub(crate) policy: &'a Policy,
-    pub(crate) flow: &'a Flow,
+    pub(crate) flow: &'a WorkflowPosition,
     pub(crate) node: Option<&'a str>,
     pub(crate) active_ms: u64,
     pub(crate) wall_ms: u64,
 }
 
-impl Budget {
-    fn limit(&self, line: &Line<'_>) -> Option<u64> {
+impl BudgetGuard {
+    fn limit(&self, line: &BudgetCheck<'_>) -> Option<u64> {
         if self.raised.is_empty() && self.granted.is_empty() {
             return line.limit;
         }
         let raised_by = |key| self.raised.get(key).copied().unwrap_or(0);
-        let own = raised_by(raised_key(line.scope, line.name, line.whose));
+        let own = raised_by(raised_key(line.scope, line.name, line.owner));
         let limit =
-            line.limit?.saturating_add(own.max(raised_by(granted_key(line.scope, line.name, line.whose))));
-        Some(match self.granted.get(granted_key(line.scope, line.name, line.whose)) {
+            line.limit?.saturating_add(own.max(raised_by(grant_key(line.scope, line.name, line.owner))));
+        Some(match self.granted.get(grant_key(line.scope, line.name, line.owner)) {
             Some(step) => limit.max(line.used).saturating_add(*step),
             None => limit,
         })
     }
 
-    /// The iterations that a loop has, with what people have added to them.
-    pub(crate) fn iterations_of(&self, id: &str, limit: Option<u64>) -> Option<u64> {
+    /// Iteration limit of a loop, including raises by releases.
+    pub(crate) fn loop_iteration_limit(&self, id: &str, limit: Option<u64>) -> Option<u64> {
         self.raised_limit("loop", "iterations", id, limit)
     }
 
-    /// A limit with what people have added to it.
+    /// A limit, including raises by releases.
     pub(crate) fn raised_limit(
         &self,
         scope: &str,
@@ -163,26 +165,32 @@ impl Budget {
         whose: &str,
         limit: Option<u64>,
     ) -> Option<u64> {
-        self.limit(&Line::count(scope, name, "").of(whose).uses(0, limit))
+        self.limit(&BudgetCheck::count(scope, name, "").for_owner(whose).with_usage(0, limit))
     }
 
-    /// Looks at one budget: trips if it is used up, warns once when little is left.
-    fn look(&self, cx: &Cx<'_>, line: &Line<'_>, trips: &mut Trips, looked: &mut Looked) {
+    /// Checks one budget: trips if it is exhausted, warns once when it is nearly exhausted.
+    fn check_budget(
+        &self,
+        cx: &GuardContext<'_>,
+        line: &BudgetCheck<'_>,
+        trips: &mut Trips,
+        looked: &mut BudgetCheckResult,
+    ) {
         let mode = cx.policy.budgets.mode;
         let Some(limit) = self.limit(line).filter(|_| mode.is_on()) else { return };
-        let key = granted_key(line.scope, line.name, line.whose);
+        let key = grant_key(line.scope, line.name, line.owner);
         if self.granted.contains(key) {
-            looked.begun.push((key, limit.saturating_sub(line.limit.unwrap_or(0))));
+            looked.started_grants.push((key, limit.saturating_sub(line.limit.unwrap_or(0))));
         }
         let warned = &mut looked.warned;
-        let asks = cx.event.kind.is_act();
+        let asks = cx.event.kind.is_request();
         let over = if line.count { asks && line.used >= limit } else { line.used > limit };
         if over {
-            let enforced = matches!(mode, Mode::Block | Mode::Halt | Mode::Staged);
+            let enforced = matches!(mode, GuardMode::Block | GuardMode::Halt | GuardMode::Staged);
             let key = line.key(1);
             if enforced || !self.warned.contains(&key) {
                 warned.push(key);
-                trips.add(mode, self.draft(cx, line, limit, line.severity, sentence(cx, line, limit)));
+                trips.add(mode, self.trip(cx, line, limit, line.severity, trip_message(cx, line, limit)));
             }
             return;
         }
@@ -195,148 +203,181 @@ impl Budget {
         let key = if near { line.key(0) } else { return };
         if !self.warned.contains(&key) {
             warned.push(key);
-            let message = format!("{} of the {} budget are used", share(line.name, used, limit), line.scope);
-            trips.add(mode, self.draft(cx, line, limit, Severity::Warn, message));
+            let (usage, scope) = (format_usage(line.name, used, limit), line.scope);
+            let message = cx.rules.wording(
+                format!("{usage} of the {scope} budget are used"),
+                format!("the {scope} budget is nearly used up: {usage}"),
+            );
+            trips.add(mode, self.trip(cx, line, limit, TripSeverity::Warn, message));
         }
     }
 
-    fn draft(&self, cx: &Cx<'_>, line: &Line<'_>, limit: u64, severity: Severity, message: String) -> Draft {
-        let draft = Draft::new("budget", line.reason, severity, message.clone())
+    fn trip(
+        &self,
+        cx: &GuardContext<'_>,
+        line: &BudgetCheck<'_>,
+        limit: u64,
+        severity: TripSeverity,
+        message: String,
+    ) -> TripBuilder {
+        let draft = TripBuilder::new("budget", line.reason, severity, message.clone())
             .budget(line.scope, line.name, limit, line.used)
             .events(vec![cx.seq])
             .trail(cx.trail())
             .actions(&["raise_budget", "switch_to_interactive", "stop"])
-            .halts_as(HaltReason::BudgetExceeded)
-            .feedback(if severity == Severity::Warn {
-                format!("{message}. Come to an end.")
+            .halt_reason(HaltReason::BudgetExceeded)
+            .feedback(if severity == TripSeverity::Warn {
+                format!("{message}. {}", cx.rules.wording("Come to an end.", "Wrap up."))
             } else {
                 format!("{message}. The work stops here until a person raises the budget.")
             });
-        let whose = if line.whose.is_empty() { line.name } else { line.whose };
+        let whose = if line.owner.is_empty() { line.name } else { line.owner };
         draft.scope(line.scope, whose)
     }
 
-    fn amounts(&self, cx: &Cx<'_>, trips: &mut Trips, looked: &mut Looked) {
+    fn check_amounts(&self, cx: &GuardContext<'_>, trips: &mut Trips, looked: &mut BudgetCheckResult) {
         let session = &cx.policy.budgets.session;
-        let mut look = |line: Line<'_>| self.look(cx, &line, trips, looked);
-        let amount = |name, reason| Line::amount("session", name, reason);
-        look(amount("runtime_ms", "max_runtime").uses(cx.active_ms, session.runtime_ms));
-        look(amount("wall_ms", "max_runtime").uses(cx.wall_ms, session.wall_ms));
-        look(amount("tokens", "max_tokens").uses(self.used.tokens(), session.tokens));
-        look(amount("cost_micro_usd", "max_cost").uses(self.used.cost_micro_usd, session.cost_micro_usd));
-        for above in cx.family.ancestors.iter().take(crate::limits::TREE_DEPTH) {
-            let amount = |name, reason| Line::amount("tree", name, reason).of(&above.session);
-            look(amount("tokens", "max_tokens").uses(above.used.tokens(), above.tokens));
-            look(amount("cost_micro_usd", "max_cost").uses(above.used.cost_micro_usd, above.cost_micro_usd));
+        let mut look = |line: BudgetCheck<'_>| self.check_budget(cx, &line, trips, looked);
+        let amount = |name, reason| BudgetCheck::amount("session", name, reason);
+        look(amount("runtime_ms", "max_runtime").with_usage(cx.active_ms, session.runtime_ms));
+        look(amount("wall_ms", "max_runtime").with_usage(cx.wall_ms, session.wall_ms));
+        look(amount("tokens", "max_tokens").with_usage(self.used.tokens(), session.tokens));
+        look(
+            amount("cost_micro_usd", "max_cost").with_usage(self.used.cost_micro_usd, session.cost_micro_usd),
+        );
+        for above in cx.ancestors.nearest_first.iter().take(crate::limits::TREE_DEPTH) {
+            let amount = |name, reason| BudgetCheck::amount("tree", name, reason).for_owner(&above.session);
+            look(amount("tokens", "max_tokens").with_usage(above.used.tokens(), above.tokens));
+            look(
+                amount("cost_micro_usd", "max_cost")
+                    .with_usage(above.used.cost_micro_usd, above.cost_micro_usd),
+            );
         }
-        self.turn_and_loops(cx, trips, looked);
+        self.check_turn_and_loops(cx, trips, looked);
     }
 
-    fn turn_and_loops(&self, cx: &Cx<'_>, trips: &mut Trips, looked: &mut Looked) {
+    fn check_turn_and_loops(&self, cx: &GuardContext<'_>, trips: &mut Trips, looked: &mut BudgetCheckResult) {
         let budgets = &cx.policy.budgets;
-        let mut look = |line: Line<'_>| self.look(cx, &line, trips, looked);
+        let mut look = |line: BudgetCheck<'_>| self.check_budget(cx, &line, trips, looked);
         if let Some(turn) = &self.turn {
             let told = match &cx.event.kind {
-                Kind::TurnFinished { duration_ms, .. } => duration_ms.unwrap_or(0),
+                EventKind::TurnFinished { duration_ms, .. } => duration_ms.unwrap_or(0),
                 _ => 0,
             };
             let elapsed = cx.active_ms.saturating_sub(turn.started).max(told);
             let node = cx.event.node.as_deref().unwrap_or("");
-            let amount = |name, reason| Line::amount("turn", name, reason).of(node);
-            look(amount("timeout_ms", "turn_timeout").uses(elapsed, budgets.turn.timeout_ms));
-            look(amount("tokens", "max_tokens").uses(turn.tokens, budgets.turn.tokens));
-            // Otherwise looked at before the next turn; here somebody says that the node's time is up.
-            if matches!(cx.event.kind, Kind::TurnInterrupted { .. }) {
+            let amount = |name, reason| BudgetCheck::amount("turn", name, reason).for_owner(node);
+            look(amount("timeout_ms", "turn_timeout").with_usage(elapsed, budgets.turn.timeout_ms));
+            look(amount("tokens", "max_tokens").with_usage(turn.tokens, budgets.turn.tokens));
+            // Normally checked before the next turn; an interruption reports that the node's time is up.
+            if matches!(cx.event.kind, EventKind::TurnInterrupted { .. }) {
                 let spent = self.nodes.get(turn.node).map_or(0, |used| used.runtime_ms);
-                let line = Line::amount("node", "runtime_ms", "node_budget").of(node);
-                look(line.uses(spent.saturating_add(elapsed), cx.policy.budget_for_node(node).runtime_ms));
+                let line = BudgetCheck::amount("node", "runtime_ms", "node_budget").for_owner(node);
+                look(
+                    line.with_usage(
+                        spent.saturating_add(elapsed),
+                        cx.policy.budget_for_node(node).runtime_ms,
+                    ),
+                );
             }
         }
-        for (shape, used) in cx.flow.loops_here() {
-            let amount = |name, reason| Line::amount("loop", name, reason).of(&shape.id);
-            look(amount("runtime_ms", "max_runtime").uses(used.runtime_ms, budgets.loops.runtime_ms));
+        for (shape, used) in cx.position.active_loops() {
+            let amount = |name, reason| BudgetCheck::amount("loop", name, reason).for_owner(&shape.id);
+            look(amount("runtime_ms", "max_runtime").with_usage(used.runtime_ms, budgets.loops.runtime_ms));
             look(
-                amount("cost_micro_usd", "max_cost").uses(used.cost_micro_usd, budgets.loops.cost_micro_usd),
+                amount("cost_micro_usd", "max_cost")
+                    .with_usage(used.cost_micro_usd, budgets.loops.cost_micro_usd),
             );
         }
     }
 
-    /// The capacities that an act would draw on.
-    fn counts(&self, cx: &Cx<'_>, trips: &mut Trips, looked: &mut Looked) {
+    /// Checks the capacities that a request would use.
+    fn check_counts(&self, cx: &GuardContext<'_>, trips: &mut Trips, looked: &mut BudgetCheckResult) {
         let budgets = &cx.policy.budgets;
-        let mut look = |line: Line<'_>| self.look(cx, &line, trips, looked);
+        let mut look = |line: BudgetCheck<'_>| self.check_budget(cx, &line, trips, looked);
         match &cx.event.kind {
-            Kind::TurnStarted {} => {
-                look(Line::count("session", "turns", "max_turns").uses(self.turns, budgets.session.turns));
+            EventKind::TurnStarted {} => {
+                look(
+                    BudgetCheck::count("session", "turns", "max_turns")
+                        .with_usage(self.turns, budgets.session.turns),
+                );
                 if let Some(node) = cx.event.node.as_deref() {
-                    self.node_counts(cx, node, trips, looked);
+                    self.check_node_counts(cx, node, trips, looked);
                 }
             }
-            Kind::ToolRequested { .. } => {
-                let line = Line::count("session", "iterations", "max_iterations");
-                if cx.facts.new_answer {
-                    look(line.uses(self.iterations, budgets.session.iterations));
+            EventKind::ToolRequested { .. } => {
+                let line = BudgetCheck::count("session", "iterations", "max_iterations");
+                if cx.facts.new_model_response {
+                    look(line.with_usage(self.iterations, budgets.session.iterations));
                 } else if cx.rules > RulesVersion::V1 {
-                    // The answer that this call belongs to has begun, with a message or another call, and is counted.
-                    look(line.uses(self.iterations.saturating_sub(1), budgets.session.iterations));
+                    // The response that this call belongs to has already started and was counted.
+                    look(line.with_usage(self.iterations.saturating_sub(1), budgets.session.iterations));
                 }
-                let calls = |scope| Line::count(scope, "tool_calls", "max_steps");
-                look(calls("session").uses(self.calls, budgets.session.tool_calls));
-                look(calls("message").uses(self.message_calls, budgets.message.tool_calls));
+                let calls = |scope| BudgetCheck::count(scope, "tool_calls", "max_steps");
+                look(calls("session").with_usage(self.calls, budgets.session.tool_calls));
+                look(calls("message").with_usage(self.message_calls, budgets.message.tool_calls));
             }
-            Kind::TransitionRequested { .. } => {
-                let line = Line::count("message", "transitions", "max_steps");
-                look(line.uses(self.message_transitions, budgets.message.transitions));
-                if let Some((shape, used)) = cx.flow.closes(cx.event) {
-                    let line = Line::count("loop", "iterations", "max_cycle_iterations").of(&shape.id);
-                    look(line.uses(used.iterations, budgets.loops.iterations));
+            EventKind::TransitionRequested { .. } => {
+                let line = BudgetCheck::count("message", "transitions", "max_steps");
+                look(line.with_usage(self.message_transitions, budgets.message.transitions));
+                if let Some((shape, used)) = cx.position.loop_closed_by(cx.event) {
+                    let line =
+                        BudgetCheck::count("loop", "iterations", "max_cycle_iterations").for_owner(&shape.id);
+                    look(line.with_usage(used.iterations, budgets.loops.iterations));
                 }
             }
             _ => {}
         }
     }
 
-    fn node_counts(&self, cx: &Cx<'_>, node: &str, trips: &mut Trips, looked: &mut Looked) {
+    fn check_node_counts(
+        &self,
+        cx: &GuardContext<'_>,
+        node: &str,
+        trips: &mut Trips,
+        looked: &mut BudgetCheckResult,
+    ) {
         let budget = cx.policy.budget_for_node(node);
-        let turns = if cx.flow.in_loop(node) {
+        let turns = if cx.position.in_loop(node) {
             budget.turns_in_loop(cx.policy.budgets.loops.iterations)
         } else {
             budget.turns
         };
-        let unused = NodeUse::default();
+        let unused = NodeUsage::default();
         let used = self.nodes.get(Fingerprint::of_text(node)).unwrap_or(&unused);
-        let mut look = |line: Line<'_>| self.look(cx, &line, trips, looked);
-        let count = |name| Line::count("node", name, "node_budget").of(node);
-        look(count("turns").uses(u64::from(used.turns), turns));
-        look(count("runtime_ms").uses(used.runtime_ms, budget.runtime_ms));
+        let mut look = |line: BudgetCheck<'_>| self.check_budget(cx, &line, trips, looked);
+        let count = |name| BudgetCheck::count("node", name, "node_budget").for_owner(node);
+        look(count("turns").with_usage(u64::from(used.turns), turns));
+        look(count("runtime_ms").with_usage(used.runtime_ms, budget.runtime_ms));
     }
 
-    fn use_up(&mut self, cx: &Cx<'_>) {
+    fn record_usage(&mut self, cx: &GuardContext<'_>) {
         self.used.add(&cx.event.usage);
-        self.largest.tokens = self.largest.tokens.max(cx.event.usage.tokens());
-        self.largest.cost_micro_usd = self.largest.cost_micro_usd.max(cx.event.usage.cost_micro_usd);
+        self.largest_event.tokens = self.largest_event.tokens.max(cx.event.usage.tokens());
+        self.largest_event.cost_micro_usd =
+            self.largest_event.cost_micro_usd.max(cx.event.usage.cost_micro_usd);
         if let Some(turn) = &mut self.turn {
             turn.tokens = turn.tokens.saturating_add(cx.event.usage.tokens());
         }
-        if cx.facts.new_answer {
+        if cx.facts.new_model_response {
             self.iterations = self.iterations.saturating_add(1);
         }
         match &cx.event.kind {
-            Kind::TurnStarted {} => {
+            EventKind::TurnStarted {} => {
                 self.turns = self.turns.saturating_add(1);
                 let node = Fingerprint::of_text(cx.event.node.as_deref().unwrap_or(""));
                 let used = self.nodes.entry(node);
                 used.turns = used.turns.saturating_add(1);
                 self.turn = Some(OpenTurn { node, started: cx.active_ms, tokens: cx.event.usage.tokens() });
             }
-            Kind::ToolRequested { .. } => {
+            EventKind::ToolRequested { .. } => {
                 self.calls = self.calls.saturating_add(1);
                 self.message_calls = self.message_calls.saturating_add(1);
             }
-            Kind::TransitionRequested { .. } => {
+            EventKind::TransitionRequested { .. } => {
                 self.message_transitions = self.message_transitions.saturating_add(1)
             }
-            Kind::UserMessage { origin: Origin::Human, .. } => {
+            EventKind::UserMessage { origin: MessageOrigin::Human, .. } => {
                 self.message_transitions = 0;
                 self.message_calls = 0;
             }
@@ -344,21 +385,27 @@ impl Budget {
         }
     }
 
-    /// A child session used something.
-    pub(crate) fn draw(&mut self, usage: &Usage) {
+    /// Adds the usage of a child session.
+    pub(crate) fn add_child_usage(&mut self, usage: &Usage) {
         self.used.add(usage);
     }
 
-    /// Grants a further step of a budget that is used up: `n` more of a count, `n` tenths more of an amount, but at least
-    /// as much as one step may need: time for a whole turn, tokens and money for the largest answer so far. As much as
-    /// before if `whole`.
-    pub(crate) fn grant(&mut self, policy: &Policy, tripped: &Tripped, n: u64, whole: bool) -> Granted {
-        let turn = policy.budgets.turn.timeout_ms.unwrap_or(TURN_MS);
+    /// Grants one more step of an exhausted budget: `n` more of a count, or `n` tenths of an amount, but at least as
+    /// much as one step may need (time for a whole turn, tokens and money for the largest response so far). With
+    /// `whole`, grants the full limit again.
+    pub(crate) fn grant(
+        &mut self,
+        policy: &Policy,
+        tripped: &ExhaustedBudget,
+        n: u64,
+        whole: bool,
+    ) -> BudgetGrant {
+        let turn = policy.budgets.turn.timeout_ms.unwrap_or(DEFAULT_TURN_MS);
         let least = match tripped.name.as_str() {
             "timeout_ms" => tripped.limit,
             "runtime_ms" | "wall_ms" => turn,
-            "tokens" => self.largest.tokens,
-            "cost_micro_usd" => self.largest.cost_micro_usd,
+            "tokens" => self.largest_event.tokens,
+            "cost_micro_usd" => self.largest_event.cost_micro_usd,
             _ => 1,
         };
         let step = match (whole, tripped.is_amount()) {
@@ -367,93 +414,103 @@ impl Budget {
             (false, false) => n,
         };
         let step = step.max(least).max(1);
-        let waiting = self.granted.entry(granted_key(&tripped.scope, &tripped.name, &tripped.whose));
+        let waiting = self.granted.entry(grant_key(&tripped.scope, &tripped.name, &tripped.owner));
         *waiting = waiting.saturating_add(step);
-        Granted { step, limit: tripped.limit.max(tripped.used).saturating_add(*waiting), of: tripped.clone() }
+        BudgetGrant {
+            step,
+            limit: tripped.limit.max(tripped.used).saturating_add(*waiting),
+            budget: tripped.clone(),
+        }
     }
 
-    /// How much time is left before a budget is used up, if one limits it and is enforced.
-    pub(crate) fn time_left_ms(&self, at: &Position<'_>) -> Option<u64> {
+    /// Time left before an enforced time budget is exhausted, if there is one.
+    pub(crate) fn time_left_ms(&self, at: &BudgetPosition<'_>) -> Option<u64> {
         let budgets = &at.policy.budgets;
-        if !matches!(budgets.mode, Mode::Block | Mode::Halt | Mode::Staged) {
+        if !matches!(budgets.mode, GuardMode::Block | GuardMode::Halt | GuardMode::Staged) {
             return None;
         }
         let elapsed = self.turn.as_ref().map_or(0, |turn| at.active_ms.saturating_sub(turn.started));
         let node = at.node.unwrap_or("");
         let spent = self.nodes.get(Fingerprint::of_text(node)).map_or(0, |used| used.runtime_ms);
         let mut lines = vec![
-            Line::amount("session", "runtime_ms", "").uses(at.active_ms, budgets.session.runtime_ms),
-            Line::amount("session", "wall_ms", "").uses(at.wall_ms, budgets.session.wall_ms),
-            Line::amount("turn", "timeout_ms", "").of(node).uses(elapsed, budgets.turn.timeout_ms),
+            BudgetCheck::amount("session", "runtime_ms", "")
+                .with_usage(at.active_ms, budgets.session.runtime_ms),
+            BudgetCheck::amount("session", "wall_ms", "").with_usage(at.wall_ms, budgets.session.wall_ms),
+            BudgetCheck::amount("turn", "timeout_ms", "")
+                .for_owner(node)
+                .with_usage(elapsed, budgets.turn.timeout_ms),
         ];
         if at.node.is_some() {
             let own = at.policy.budget_for_node(node).runtime_ms;
             lines.push(
-                Line::amount("node", "runtime_ms", "").of(node).uses(spent.saturating_add(elapsed), own),
+                BudgetCheck::amount("node", "runtime_ms", "")
+                    .for_owner(node)
+                    .with_usage(spent.saturating_add(elapsed), own),
             );
         }
-        for (shape, used) in at.flow.loops_here() {
-            let line = Line::amount("loop", "runtime_ms", "").of(&shape.id);
-            lines.push(line.uses(used.runtime_ms, budgets.loops.runtime_ms));
+        for (shape, used) in at.flow.active_loops() {
+            let line = BudgetCheck::amount("loop", "runtime_ms", "").for_owner(&shape.id);
+            lines.push(line.with_usage(used.runtime_ms, budgets.loops.runtime_ms));
         }
         lines.iter().filter_map(|line| Some(self.limit(line)?.saturating_sub(line.used))).min()
     }
 
-    /// Raises the budget that tripped, under version 1 of the rules: counts by `n`, amounts by `n` tenths; anew if `whole`.
-    pub(crate) fn raise(&mut self, tripped: &Tripped, n: u64, whole: bool) {
+    /// Raises the exhausted budget under version 1 of the rules: counts by `n`, amounts by `n` tenths, or by the amount
+    /// used if `whole`.
+    pub(crate) fn raise(&mut self, tripped: &ExhaustedBudget, n: u64, whole: bool) {
         let amount = tripped.is_amount();
         let step = match (whole, amount) {
             (true, _) => tripped.used.max(1),
             (false, true) => (tripped.limit / 10).max(1).saturating_mul(n),
             (false, false) => n,
         };
-        let raised = self.raised.entry(raised_key(&tripped.scope, &tripped.name, &tripped.whose));
+        let raised = self.raised.entry(raised_key(&tripped.scope, &tripped.name, &tripped.owner));
         *raised = raised.saturating_add(step);
     }
 
-    fn remember(&mut self, looked: Looked) {
+    fn remember_warned(&mut self, looked: BudgetCheckResult) {
         for key in looked.warned {
-            keep(&mut self.warned, key, WARNED);
+            push_bounded(&mut self.warned, key, MAX_WARNED);
         }
-        for (key, raised) in looked.begun {
+        for (key, raised) in looked.started_grants {
             self.granted.remove(key);
             *self.raised.entry(key) = raised;
         }
     }
 }
 
-impl Guard for Budget {
-    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
-        let mut looked = Looked::default();
-        self.counts(cx, trips, &mut looked);
-        self.amounts(cx, trips, &mut looked);
+impl Guard for BudgetGuard {
+    fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let mut looked = BudgetCheckResult::default();
+        self.check_counts(cx, trips, &mut looked);
+        self.check_amounts(cx, trips, &mut looked);
     }
 
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        let mut looked = Looked::default();
-        if cx.event.kind.is_act() {
-            // What was said when it was asked is remembered, so that it is not said again with every act.
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let mut looked = BudgetCheckResult::default();
+        if cx.event.kind.is_request() {
+            // Remember warnings issued by `check`, so that they are not repeated with every request.
             if !self.granted.is_empty() || trips.list.iter().any(|draft| draft.trip.guard == "budget") {
                 let mut said = Trips::default();
-                self.counts(cx, &mut said, &mut looked);
-                self.amounts(cx, &mut said, &mut looked);
+                self.check_counts(cx, &mut said, &mut looked);
+                self.check_amounts(cx, &mut said, &mut looked);
             }
-            self.use_up(cx);
-        } else if matches!(cx.event.kind, Kind::HumanReleased { .. }) && cx.rules > RulesVersion::V1 {
-            // The release itself uses nothing; what it grants begins with the next event.
-            self.use_up(cx);
+            self.record_usage(cx);
+        } else if matches!(cx.event.kind, EventKind::HumanReleased { .. }) && cx.rules > RulesVersion::V1 {
+            // A release consumes no budget; its grants apply from the next event.
+            self.record_usage(cx);
         } else {
-            self.use_up(cx);
-            self.amounts(cx, trips, &mut looked);
+            self.record_usage(cx);
+            self.check_amounts(cx, trips, &mut looked);
         }
-        if let Kind::TurnFinished { .. } = &cx.event.kind
+        if let EventKind::TurnFinished { .. } = &cx.event.kind
             && let Some(turn) = self.turn.take()
         {
             let elapsed = cx.active_ms.saturating_sub(turn.started);
             let used = self.nodes.entry(turn.node);
             used.runtime_ms = used.runtime_ms.saturating_add(elapsed);
         }
-        self.remember(looked);
+        self.remember_warned(looked);
     }
 
     const LAYOUT: u16 = 2;
@@ -467,6 +524,6 @@ impl Guard for Budget {
 
     fn reset(&mut self) {
         let used = self.used;
-        *self = Budget { used, ..Budget::default() };
+        *self = BudgetGuard { used, ..BudgetGuard::default() };
     }
 }

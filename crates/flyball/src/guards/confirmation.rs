@@ -1,99 +1,106 @@
-//! `confirmation`: a plan that needs a person's yes (seeds 000 and 001).
+//! `confirmation`: plans that need approval.
 //!
-//! A clear answer always counts, however many unclear ones came before. Unclear answers are asked again, `unclear`
-//! times; the next one gives up, and giving up means no; giving up `aborts` times calls a person. A message that is no
-//! answer at all is a new request: the plan is dropped, and the person is told. The approval is bound to the digest of
-//! the plan, to the person who asked for it and to a time; it is given once. Which step leads where:
-//! [`crate::confirm::TABLE`].
+//! A clear answer always counts, no matter how many unclear ones preceded it. After an unclear answer the question is
+//! asked again, up to `unclear` times; the next unclear answer aborts, which counts as a rejection. `aborts` aborts in
+//! a row escalate to a person. A message that is not an answer is a new request: the plan is dropped and the person is
+//! notified. An approval is bound to the plan digest, the requester and an expiry time, and is granted once. See
+//! [`crate::confirm::PLAN_TRANSITIONS`] for the state transitions.
 //!
-//! Since version 2 of the rules a tool that the policy declares destructive runs on an approval alone
+//! Since version 2 of the rules, a tool that the policy declares destructive requires an approval
 //! ([`super::approval`]).
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::confirm::{Answer, Input, Language, Phase, Text, Texts, language_for, plan_digest, understand};
-use crate::decision::{HaltReason, Severity};
-use crate::event::{Denier, Kind, Origin, PlanStep, identity};
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::truncate_bytes;
+use crate::confirm::{
+    ConfirmationAnswer, ConfirmationMessage, Language, MessageCatalog, PlanInput, PlanPhase, classify_answer,
+    language_for, plan_digest,
+};
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::{DeniedBy, EventKind, MessageOrigin, PlanStep, call_identity};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{PLAN_BYTES, PLAN_STEPS};
-use crate::policy::{Confirmation as Limits, NewRequest};
+use crate::limits::{MAX_PLAN_BYTES, PLAN_STEPS};
+use crate::policy::{ConfirmationPolicy as Limits, NewRequestAction};
 use crate::report::Waiting;
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
-use crate::window::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub(super) const QUESTION_BYTES: usize = 600;
-/// How many steps of a plan are followed while it runs, under version 1 of the rules.
-const STEPS: usize = 32;
+pub(super) const MAX_QUESTION_BYTES: usize = 600;
+/// Maximum number of plan steps tracked under version 1 of the rules.
+const MAX_STEPS: usize = 32;
 
-/// The plan, if there is one.
+/// The current plan, if any, and its approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Confirmation {
-    pub(super) phase: Phase,
+pub(crate) struct ConfirmationGuard {
+    pub(super) phase: PlanPhase,
     pub(super) digest: String,
     pub(super) question: String,
     pub(super) requester: Option<String>,
     pub(super) expires: Option<u64>,
-    /// The plan deletes something: a no ends it. Otherwise a no asks what to change.
+    /// Whether the plan deletes something. A rejection ends such a plan; otherwise the person is asked what to change.
     pub(super) deletes: bool,
     pub(super) unclear: u32,
-    /// Plans given up since the last clear answer.
+    /// Plans aborted since the last clear answer.
     aborts: u32,
     pub(super) asked: u64,
-    /// The steps that were not asked for yet.
+    /// Steps that were not requested yet.
     pub(super) steps: Vec<Fingerprint>,
-    /// Steps asked for that have not ended.
+    /// Steps that were requested and have not finished.
     pub(super) running: Vec<Fingerprint>,
-    /// The plan as it was asked for, as JSON; empty if that is longer than [`PLAN_BYTES`].
+    /// The requested plan as JSON; empty if longer than [`MAX_PLAN_BYTES`].
     pub(super) plan: String,
-    /// The plan consists of calls that were blocked for lack of an approval; further ones join it.
+    /// Whether the plan consists of calls blocked for lack of approval; further blocked calls join it.
     pub(super) from_calls: bool,
-    /// The events that asked for the plan or for a step of it.
-    pub(super) askers: Vec<u64>,
-    /// Steps that a person has approved and that were not asked for since.
+    /// Events that requested the plan or one of its steps.
+    pub(super) requesters: Vec<u64>,
+    /// Approved steps that were not requested since.
     pub(super) approved: Vec<Fingerprint>,
-    /// When unused approvals lapse.
+    /// Expiry time of unused approvals.
     pub(super) approved_until: Option<u64>,
 }
 
-/// The fields of layout 1, in their order.
-type Layout1 = (
-    (Phase, String, String, Option<String>, Option<u64>),
+/// Fields of layout 1, in order.
+type ConfirmationLayout1 = (
+    (PlanPhase, String, String, Option<String>, Option<u64>),
     (bool, u32, u32, u64, Vec<Fingerprint>, Vec<Fingerprint>),
 );
 
-impl Confirmation {
-    /// Whether a plan waits for an answer.
-    pub(crate) fn awaits(&self) -> bool {
-        self.phase == Phase::Awaiting
+impl ConfirmationGuard {
+    /// Whether a plan is awaiting approval.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.phase == PlanPhase::Awaiting
     }
 
-    /// How many unclear answers the plan that waits has got.
-    pub(crate) fn attempts(&self) -> u64 {
-        if self.awaits() { u64::from(self.unclear) } else { 0 }
+    /// Number of unclear answers to the pending plan.
+    pub(crate) fn unclear_answers(&self) -> u64 {
+        if self.is_awaiting() { u64::from(self.unclear) } else { 0 }
     }
 
-    /// Where the plan is.
-    pub(crate) const fn phase(&self) -> Phase {
+    /// Phase of the plan.
+    pub(crate) const fn phase(&self) -> PlanPhase {
         self.phase
     }
 
-    /// The plan that waits for an answer.
-    pub(crate) fn waiting(&self) -> Option<Waiting<'_>> {
-        self.awaits().then(|| Waiting {
+    /// The plan awaiting approval.
+    pub(crate) fn pending_plan(&self) -> Option<Waiting<'_>> {
+        self.is_awaiting().then(|| Waiting {
             digest: &self.digest,
             question: &self.question,
             requester: self.requester.as_deref(),
             expires: self.expires,
-            asked: self.asked,
-            askers: if self.askers.is_empty() { std::slice::from_ref(&self.asked) } else { &self.askers },
+            request_seq: self.asked,
+            requesters: if self.requesters.is_empty() {
+                std::slice::from_ref(&self.asked)
+            } else {
+                &self.requesters
+            },
             plan: (!self.plan.is_empty()).then_some(self.plan.as_str()),
         })
     }
 
-    pub(super) fn go(&mut self, input: Input) -> bool {
+    pub(super) fn advance(&mut self, input: PlanInput) -> bool {
         match self.phase.after(input) {
             Some(next) => {
                 self.phase = next;
@@ -103,187 +110,223 @@ impl Confirmation {
         }
     }
 
-    fn language(&self, cx: &Cx<'_>, heard: Option<&str>) -> Language {
-        let heard = if self.question.is_empty() { heard } else { Some(self.question.as_str()) };
+    fn language(&self, cx: &GuardContext<'_>, user_text: Option<&str>) -> Language {
+        let heard = if self.question.is_empty() { user_text } else { Some(self.question.as_str()) };
         language_for(cx.limits.confirmation.language, heard)
     }
 
-    pub(super) fn say(&self, cx: &Cx<'_>, text: &Text<'_>, heard: Option<&str>, trips: &mut Trips) {
-        let texts = Texts::new(cx.limits.confirmation.texts.clone());
+    pub(super) fn say(
+        &self,
+        cx: &GuardContext<'_>,
+        text: &ConfirmationMessage<'_>,
+        heard: Option<&str>,
+        trips: &mut Trips,
+    ) {
+        let texts = MessageCatalog::new(cx.limits.confirmation.texts.clone());
         trips.say(texts.render(text, self.language(cx, heard)));
     }
 
-    pub(super) fn late(&self, now: u64) -> bool {
+    pub(super) fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| now >= expires)
     }
 
-    fn put(&mut self, cx: &Cx<'_>, plan: &[PlanStep], asked: &Asked<'_>, trips: &mut Trips) {
+    fn on_request(
+        &mut self,
+        cx: &GuardContext<'_>,
+        plan: &[PlanStep],
+        asked: &ConfirmationRequest<'_>,
+        trips: &mut Trips,
+    ) {
         let digest = plan_digest(plan);
-        if self.is_settled(cx, plan, &digest) {
+        if self.needs_no_question(cx, plan, &digest) {
             return;
         }
-        // The same plan, asked for once more in other words, or after a call of it was blocked: nothing was dropped.
-        let same =
-            cx.rules > RulesVersion::V1 && self.awaits() && self.digest == digest && !self.late(cx.now);
-        if self.awaits() && !same {
-            let effect = if self.late(cx.now) { "plan.expired" } else { "plan.replaced" };
-            trips.effect(effect, "digest", self.digest.clone());
-            self.say(cx, &Text::Replaced, asked.question, trips);
+        // The same plan, requested again in other words or after one of its calls was blocked: nothing is dropped.
+        let same = cx.rules > RulesVersion::V1
+            && self.is_awaiting()
+            && self.digest == digest
+            && !self.is_expired(cx.now);
+        if self.is_awaiting() && !same {
+            let effect = if self.is_expired(cx.now) { "plan.expired" } else { "plan.replaced" };
+            trips.add_effect(effect, "digest", self.digest.clone());
+            self.say(cx, &ConfirmationMessage::Replaced, asked.question, trips);
         }
         let question = match asked.question {
             None if same => std::mem::take(&mut self.question),
-            question => cut(question.unwrap_or(""), QUESTION_BYTES).to_owned(),
+            question => truncate_bytes(question.unwrap_or(""), MAX_QUESTION_BYTES).to_owned(),
         };
         let requester = asked.requester.map(str::to_owned);
         self.requester = if same { requester.or_else(|| self.requester.take()) } else { requester };
-        self.open(cx, plan, same);
+        self.open_plan(cx, plan, same);
         self.question = question;
         let ttl = asked.ttl_ms.or(cx.limits.confirmation.ttl_ms);
-        self.expires = ttl.filter(|_| cx.timed).map(|ttl| cx.now.saturating_add(ttl));
+        self.expires = ttl.filter(|_| cx.has_time).map(|ttl| cx.now.saturating_add(ttl));
         if self.question.is_empty() {
-            let names: Vec<String> = asked.targets.iter().map(target).collect();
-            let question = ask_text(cx, &names, plan.len(), self.deletes);
-            self.question = cut(&question, QUESTION_BYTES).to_owned();
+            let names: Vec<String> = asked.targets.iter().map(target_name).collect();
+            let question = question_text(cx, &names, plan.len(), self.deletes);
+            self.question = truncate_bytes(&question, MAX_QUESTION_BYTES).to_owned();
             trips.say(question);
         }
     }
 
-    /// Puts a plan in the place of the one before, or of the same one.
-    pub(super) fn open(&mut self, cx: &Cx<'_>, plan: &[PlanStep], same: bool) {
-        self.go(Input::Asked);
+    /// Replaces the current plan, or updates it if it is the `same` one.
+    pub(super) fn open_plan(&mut self, cx: &GuardContext<'_>, plan: &[PlanStep], same: bool) {
+        self.advance(PlanInput::Requested);
         self.digest = plan_digest(plan);
-        self.deletes = plan.iter().any(|step| deletes(&step.tool));
+        self.deletes = plan.iter().any(|step| is_deletion(&step.tool));
         self.asked = cx.seq;
-        let followed = if cx.rules > RulesVersion::V1 { PLAN_STEPS } else { STEPS };
-        self.steps = plan.iter().take(followed).map(|step| identity(&step.tool, &step.args).call).collect();
+        let followed = if cx.rules > RulesVersion::V1 { PLAN_STEPS } else { MAX_STEPS };
+        self.steps =
+            plan.iter().take(followed).map(|step| call_identity(&step.tool, &step.args).call).collect();
         if !same {
             self.unclear = 0;
-            self.askers.clear();
+            self.requesters.clear();
             self.running.clear();
         }
         if cx.rules > RulesVersion::V1 {
-            self.plan =
-                serde_json::to_string(plan).ok().filter(|text| text.len() <= PLAN_BYTES).unwrap_or_default();
+            self.plan = serde_json::to_string(plan)
+                .ok()
+                .filter(|text| text.len() <= MAX_PLAN_BYTES)
+                .unwrap_or_default();
             self.from_calls = false;
-            self.asked_by(cx.seq);
-            self.make_room();
+            self.record_asker(cx.seq);
+            self.trim_approvals();
         }
     }
 
-    /// Whether nobody needs to be asked about a plan: a plan that was just approved is not asked about again.
-    fn is_settled(&self, cx: &Cx<'_>, plan: &[PlanStep], digest: &str) -> bool {
+    /// Whether a plan needs no question because it was just approved.
+    fn needs_no_question(&self, cx: &GuardContext<'_>, plan: &[PlanStep], digest: &str) -> bool {
         if cx.rules > RulesVersion::V1 {
             return self.covers_plan(cx, plan);
         }
-        matches!(self.phase, Phase::Approved | Phase::Executing)
+        matches!(self.phase, PlanPhase::Approved | PlanPhase::Executing)
             && self.digest == digest
             && !digest.is_empty()
     }
 
-    /// Whether an answer is about the plan that waits. One that names another plan is refused, and this one waits on.
-    fn is_about(&self, cx: &Cx<'_>, digest: Option<&str>, said: &str, trips: &mut Trips) -> bool {
-        let same = !self.awaits() || digest.is_none_or(|digest| digest == self.digest);
+    /// Whether an answer refers to the pending plan. An answer that names another plan is rejected, and the plan stays
+    /// pending.
+    fn matches_pending_plan(
+        &self,
+        cx: &GuardContext<'_>,
+        digest: Option<&str>,
+        said: &str,
+        trips: &mut Trips,
+    ) -> bool {
+        let same = !self.is_awaiting() || digest.is_none_or(|digest| digest == self.digest);
         if !same {
-            let what = "the answer was given to another plan than the one that waits";
-            let draft = self.draft(cx, "confirmation_refused", Severity::Block, what);
-            self.say(cx, &Text::Replaced, Some(said), trips);
+            let what = cx.rules.wording(
+                "the answer was given to another plan than the one that waits",
+                "the answer is for a different plan than the pending one",
+            );
+            let draft = self.trip(cx, "confirmation_refused", TripSeverity::Block, what);
+            self.say(cx, &ConfirmationMessage::Replaced, Some(said), trips);
             trips.add(cx.limits.confirmation.mode, draft);
         }
         same
     }
 
-    fn answered(
+    fn on_answer(
         &mut self,
-        cx: &Cx<'_>,
+        cx: &GuardContext<'_>,
         said: &str,
         value: Option<&str>,
         by: Option<&str>,
         trips: &mut Trips,
     ) {
-        let heard = Some(said);
-        let answer = meaning(said, value);
-        if !self.awaits() && !self.can_revoke(cx, answer) {
-            // A second yes, or an answer to nothing: harmless.
+        let user_text = Some(said);
+        let answer = answer_meaning(said, value);
+        if !self.is_awaiting() && !self.can_revoke(cx, answer) {
+            // A repeated approval, or an answer without a pending plan: no effect.
             if cx.rules > RulesVersion::V1 {
-                trips.say(nothing_pending(&cx.limits.confirmation, said));
+                trips.say(nothing_pending_text(&cx.limits.confirmation, said));
             }
             return;
         }
         if let (Some(requester), Some(by)) = (&self.requester, by)
             && requester != by
         {
-            let what = "somebody else answered than the one who asked";
-            let draft = self.draft(cx, "confirmation_refused", Severity::Block, what);
-            self.say(cx, &Text::NotYours, heard, trips);
+            let what = cx.rules.wording(
+                "somebody else answered than the one who asked",
+                "the answer came from someone other than the requester",
+            );
+            let draft = self.trip(cx, "confirmation_refused", TripSeverity::Block, what);
+            self.say(cx, &ConfirmationMessage::NotYours, user_text, trips);
             trips.add(cx.limits.confirmation.mode, draft);
             return;
         }
-        if !self.awaits() {
+        if !self.is_awaiting() {
             self.revoke();
-            trips.effect("plan.rejected", "digest", self.digest.clone());
-            self.say(cx, &Text::Cancelled, heard, trips);
+            trips.add_effect("plan.rejected", "digest", self.digest.clone());
+            self.say(cx, &ConfirmationMessage::Cancelled, user_text, trips);
             return;
         }
-        if self.late(cx.now) {
-            return self.answered_late(cx, heard, trips);
+        if self.is_expired(cx.now) {
+            return self.answered_late(cx, user_text, trips);
         }
-        if answer != Answer::Unclear {
+        if answer != ConfirmationAnswer::Unclear {
             self.aborts = 0;
         }
         match answer {
-            Answer::Yes => {
-                self.go(Input::Yes);
+            ConfirmationAnswer::Yes => {
+                self.advance(PlanInput::Yes);
                 let mut fields = BTreeMap::from([("digest".to_owned(), json!(self.digest))]);
                 if cx.rules > RulesVersion::V1 {
-                    self.grant(cx);
+                    self.approve_plan(cx);
                     fields.extend(self.plan_fields());
                 }
                 trips.effects.push(("plan.approved", fields));
-                self.say(cx, &Text::Confirmed, heard, trips);
+                self.say(cx, &ConfirmationMessage::Confirmed, user_text, trips);
             }
-            Answer::No | Answer::Cancel | Answer::Change => {
-                self.go(Input::No);
-                trips.effect("plan.rejected", "digest", self.digest.clone());
-                let ends = answer == Answer::Cancel || (answer == Answer::No && self.deletes);
-                let text = if ends { Text::Cancelled } else { Text::WhatToChange };
-                self.say(cx, &text, heard, trips);
+            ConfirmationAnswer::No | ConfirmationAnswer::Cancel | ConfirmationAnswer::Change => {
+                self.advance(PlanInput::No);
+                trips.add_effect("plan.rejected", "digest", self.digest.clone());
+                let ends = answer == ConfirmationAnswer::Cancel
+                    || (answer == ConfirmationAnswer::No && self.deletes);
+                let text =
+                    if ends { ConfirmationMessage::Cancelled } else { ConfirmationMessage::WhatToChange };
+                self.say(cx, &text, user_text, trips);
             }
-            Answer::Unclear => self.not_understood(cx, heard, trips),
+            ConfirmationAnswer::Unclear => self.on_unclear_answer(cx, user_text, trips),
         }
     }
 
-    fn answered_late(&mut self, cx: &Cx<'_>, heard: Option<&str>, trips: &mut Trips) {
-        self.go(Input::Late);
-        trips.effect("plan.expired", "digest", self.digest.clone());
-        self.say(cx, &Text::Expired, heard, trips);
-        let what = "the answer came after the time was over; nothing was run";
-        let draft = self.draft(cx, "confirmation_expired", Severity::Block, what);
+    fn answered_late(&mut self, cx: &GuardContext<'_>, heard: Option<&str>, trips: &mut Trips) {
+        self.advance(PlanInput::Expired);
+        trips.add_effect("plan.expired", "digest", self.digest.clone());
+        self.say(cx, &ConfirmationMessage::Expired, heard, trips);
+        let what = cx.rules.wording(
+            "the answer came after the time was over; nothing was run",
+            "the answer came after the confirmation had expired; nothing was run",
+        );
+        let draft = self.trip(cx, "confirmation_expired", TripSeverity::Block, what);
         trips.add(cx.limits.confirmation.mode, draft);
     }
 
-    fn not_understood(&mut self, cx: &Cx<'_>, heard: Option<&str>, trips: &mut Trips) {
+    fn on_unclear_answer(&mut self, cx: &GuardContext<'_>, heard: Option<&str>, trips: &mut Trips) {
         let limits = &cx.limits.confirmation;
         self.unclear = self.unclear.saturating_add(1);
         let (count, limit) = (u64::from(self.unclear), limits.unclear);
         let over =
             limit.is_some_and(|limit| count > limit || (limits.abort_on_reaching_max && count >= limit));
         if over {
-            self.go(Input::GaveUp);
-            trips.effect("plan.aborted", "digest", self.digest.clone());
-            self.say(cx, &Text::Aborted, heard, trips);
+            self.advance(PlanInput::AttemptsExhausted);
+            trips.add_effect("plan.aborted", "digest", self.digest.clone());
+            self.say(cx, &ConfirmationMessage::Aborted, heard, trips);
             let limit = limit.unwrap_or(0);
             let message =
                 format!("Maximum confirmation attempts ({limit}) exceeded. Aborting confirmation flow.");
             self.aborts = self.aborts.saturating_add(1);
-            let draft = self.draft(cx, "confirmation_aborted", Severity::Block, &message).count(count, limit);
+            let draft =
+                self.trip(cx, "confirmation_aborted", TripSeverity::Block, &message).count(count, limit);
             let hand_over = limits.aborts.is_some_and(|most| u64::from(self.aborts) >= most);
-            let draft = if hand_over { draft.escalates() } else { draft };
-            // Giving up means no, whatever the mode: the plan is gone, also where nothing is refused.
+            let draft = if hand_over { draft.escalate() } else { draft };
+            // An abort counts as a rejection in every mode: the plan is dropped even if nothing is blocked.
             trips.add(limits.mode, draft);
         } else {
-            self.go(Input::Unclear);
+            self.advance(PlanInput::Unclear);
             let question = (!self.question.is_empty()).then_some(self.question.as_str());
-            self.say(cx, &Text::AskAgain { question }, heard, trips);
+            self.say(cx, &ConfirmationMessage::AskAgain { question }, heard, trips);
             let message = match limit {
                 None if cx.rules > RulesVersion::V1 => {
                     format!("the answer was not understood (attempt {count})")
@@ -291,63 +334,75 @@ impl Confirmation {
                 limit => format!("the answer was not understood (attempt {count}/{})", limit.unwrap_or(0)),
             };
             let limit = limit.unwrap_or(0);
-            let draft = self.draft(cx, "confirmation_unclear", Severity::Warn, &message).count(count, limit);
+            let draft =
+                self.trip(cx, "confirmation_unclear", TripSeverity::Warn, &message).count(count, limit);
             trips.add(limits.mode, draft);
         }
     }
 
-    /// A person speaks while the plan waits. An answer comes with an event of its own; what is no answer is a new
-    /// request, which an old question must not hijack.
-    fn interrupted(&mut self, cx: &Cx<'_>, said: &str, trips: &mut Trips) {
-        if !self.awaits() || said.trim().is_empty() || understand(said) != Answer::Unclear {
+    /// Handles a user message while a plan is pending. Answers arrive as separate events; any other message is a new
+    /// request and must not be taken for an answer to the old question.
+    fn on_user_message(&mut self, cx: &GuardContext<'_>, said: &str, trips: &mut Trips) {
+        if !self.is_awaiting()
+            || said.trim().is_empty()
+            || classify_answer(said) != ConfirmationAnswer::Unclear
+        {
             return;
         }
-        if self.late(cx.now) {
-            self.go(Input::Late);
-            trips.effect("plan.expired", "digest", self.digest.clone());
-        } else if cx.limits.confirmation.on_new_request == NewRequest::Keep {
+        if self.is_expired(cx.now) {
+            self.advance(PlanInput::Expired);
+            trips.add_effect("plan.expired", "digest", self.digest.clone());
+        } else if cx.limits.confirmation.on_new_request == NewRequestAction::Keep {
             let question = (!self.question.is_empty()).then_some(self.question.as_str());
-            self.say(cx, &Text::StillWaiting { question }, Some(said), trips);
+            self.say(cx, &ConfirmationMessage::StillWaiting { question }, Some(said), trips);
             return;
         } else {
-            self.go(Input::NewRequest);
-            trips.effect("plan.replaced", "digest", self.digest.clone());
+            self.advance(PlanInput::NewRequest);
+            trips.add_effect("plan.replaced", "digest", self.digest.clone());
             if self.from_calls {
-                // The request may be for the same call: it is asked about again when it comes.
+                // The new request may be for the same call, which is then asked about again.
                 self.steps.clear();
             }
         }
-        self.say(cx, &Text::Dropped, Some(said), trips);
+        self.say(cx, &ConfirmationMessage::Dropped, Some(said), trips);
     }
 
-    pub(super) fn draft(&self, cx: &Cx<'_>, reason: &str, severity: Severity, message: &str) -> Draft {
-        Draft::new("confirmation", reason, severity, message)
+    pub(super) fn trip(
+        &self,
+        cx: &GuardContext<'_>,
+        reason: &str,
+        severity: TripSeverity,
+        message: &str,
+    ) -> TripBuilder {
+        TripBuilder::new("confirmation", reason, severity, message)
             .scope("plan", &self.digest)
             .events(vec![self.asked, cx.seq])
             .actions(&["ask_again", "start_over", "hand_over_to_a_person"])
-            .halts_as(HaltReason::UserStop)
+            .halt_reason(HaltReason::UserStop)
     }
 
-    fn follow(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+    fn track_steps(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         let Some(call) = &cx.facts.call else { return };
         if cx.rules > RulesVersion::V1 {
             match &cx.event.kind {
-                Kind::ToolRequested { .. } => self.use_approval(cx, call.call),
-                Kind::ToolDenied { by: Denier::Human, .. } => self.withdraw_call(cx, call.call, trips),
+                EventKind::ToolRequested { .. } => self.use_approval(cx, call.call),
+                EventKind::ToolDenied { by: DeniedBy::Human, .. } => self.withdraw_call(cx, call.call, trips),
                 _ => {}
             }
         }
         match &cx.event.kind {
-            Kind::ToolRequested { .. } if matches!(self.phase, Phase::Approved | Phase::Executing) => {
+            EventKind::ToolRequested { .. }
+                if matches!(self.phase, PlanPhase::Approved | PlanPhase::Executing) =>
+            {
                 if let Some(at) = self.steps.iter().position(|step| *step == call.call) {
                     self.running.push(self.steps.remove(at));
-                    self.go(Input::Started);
+                    self.advance(PlanInput::Started);
                 }
             }
-            Kind::ToolFinished { .. } if self.phase == Phase::Executing => {
+            EventKind::ToolFinished { .. } if self.phase == PlanPhase::Executing => {
                 self.running.retain(|step| *step != call.call);
                 if self.running.is_empty() && self.steps.is_empty() {
-                    self.go(Input::Finished);
+                    self.advance(PlanInput::Finished);
                 }
             }
             _ => {}
@@ -355,118 +410,136 @@ impl Confirmation {
     }
 }
 
-/// The parts of a question.
-struct Asked<'a> {
+/// The parts of a confirmation request.
+struct ConfirmationRequest<'a> {
     question: Option<&'a str>,
     requester: Option<&'a str>,
     ttl_ms: Option<u64>,
     targets: &'a [Value],
 }
 
-/// What an answer means: the word that came with it, else its text.
-fn meaning(said: &str, value: Option<&str>) -> Answer {
+/// The meaning of an answer: its explicit value if present, otherwise its classified text.
+fn answer_meaning(said: &str, value: Option<&str>) -> ConfirmationAnswer {
     match value {
-        Some("yes") => Answer::Yes,
-        Some("no") => Answer::No,
-        Some("cancel") => Answer::Cancel,
-        Some("change") => Answer::Change,
-        Some("unclear") => Answer::Unclear,
-        _ => understand(said),
+        Some("yes") => ConfirmationAnswer::Yes,
+        Some("no") => ConfirmationAnswer::No,
+        Some("cancel") => ConfirmationAnswer::Cancel,
+        Some("change") => ConfirmationAnswer::Change,
+        Some("unclear") => ConfirmationAnswer::Unclear,
+        _ => classify_answer(said),
     }
 }
 
-/// What is said to a person whose yes meets nothing.
-pub(crate) fn nothing_pending(limits: &Limits, said: &str) -> String {
-    let texts = Texts::new(limits.texts.clone());
-    texts.render(&Text::NothingPending, language_for(limits.language, Some(said)))
+/// Reply to an approval when nothing is pending.
+pub(crate) fn nothing_pending_text(limits: &Limits, said: &str) -> String {
+    let texts = MessageCatalog::new(limits.texts.clone());
+    texts.render(&ConfirmationMessage::NothingPending, language_for(limits.language, Some(said)))
 }
 
-/// The question that is put where nobody wrote one.
-pub(super) fn ask_text(cx: &Cx<'_>, targets: &[String], steps: usize, deletes: bool) -> String {
+/// Default question for a plan without one.
+pub(super) fn question_text(
+    cx: &GuardContext<'_>,
+    targets: &[String],
+    steps: usize,
+    deletes: bool,
+) -> String {
     let limits = &cx.limits.confirmation;
-    let texts = Texts::new(limits.texts.clone());
-    texts.render(&Text::Ask { targets, steps, deletes }, language_for(limits.language, None))
+    let texts = MessageCatalog::new(limits.texts.clone());
+    texts.render(&ConfirmationMessage::Ask { targets, steps, deletes }, language_for(limits.language, None))
 }
 
-fn target(value: &Value) -> String {
+fn target_name(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    super::validation::plain(&text, 80)
+    super::validation::strip_control_chars(&text, 80)
 }
 
-pub(super) fn deletes(tool: &str) -> bool {
+pub(super) fn is_deletion(tool: &str) -> bool {
     let tool = tool.to_lowercase();
     ["delete", "remove", "drop", "destroy", "purge", "wipe", "erase"].iter().any(|verb| tool.contains(verb))
 }
 
-impl Guard for Confirmation {
-    /// A step of a plan that nobody has said yes to is refused, whoever asks for it.
-    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
-        let (Kind::ToolRequested { .. }, Some(call)) = (&cx.event.kind, &cx.facts.call) else { return };
+impl Guard for ConfirmationGuard {
+    /// Blocks the steps of a plan that is not approved.
+    fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let (EventKind::ToolRequested { .. }, Some(call)) = (&cx.event.kind, &cx.facts.call) else { return };
         if cx.rules > RulesVersion::V1 {
             if self.covers(cx, call.call) {
                 return;
             }
-            if super::approval::is_needed(cx) {
+            if super::approval::requires_approval(cx) {
                 return self.require_approval(cx, call, trips);
             }
         }
         let message = match self.phase {
-            Phase::Awaiting => "the plan that this step belongs to waits for a yes",
-            Phase::Rejected | Phase::Expired | Phase::Aborted => {
+            PlanPhase::Awaiting => cx.rules.wording(
+                "the plan that this step belongs to waits for a yes",
+                "the plan that this step belongs to is awaiting approval",
+            ),
+            PlanPhase::Rejected | PlanPhase::Expired | PlanPhase::Aborted => {
                 "the plan that this step belongs to was not approved"
             }
             _ => return,
         };
         if cx.limits.confirmation.mode.is_on() && self.steps.contains(&call.call) {
             let draft = self
-                .draft(cx, "confirmation_refused", Severity::Block, message)
+                .trip(cx, "confirmation_refused", TripSeverity::Block, message)
                 .scope("tool", &call.tool)
-                .feedback(
+                .feedback(cx.rules.wording(
                     "This step needs a person's yes, and there is none. Ask for it, or do something else.",
-                );
+                    "This step needs a person's approval and has none. Ask for approval, or do something else.",
+                ));
             trips.add(cx.limits.confirmation.mode, draft);
         }
     }
 
-    /// A call that was blocked for lack of an approval is what a person is asked about.
-    fn refused(&mut self, cx: &Cx<'_>, mine: bool) {
+    /// Requests approval for a call that was blocked for lack of it.
+    fn on_denied(&mut self, cx: &GuardContext<'_>, mine: bool) {
         if mine && cx.rules > RulesVersion::V1 {
-            self.ask_about_call(cx);
+            self.request_approval(cx);
         }
     }
 
-    /// A person who speaks may ask for the same again; a plan that still waits stays refused.
-    fn fresh(&mut self) {
-        if !self.awaits() && !matches!(self.phase, Phase::Approved | Phase::Executing) {
+    /// A user message may request the same steps again, so they are no longer blocked unless the plan is still pending.
+    fn on_user_input(&mut self) {
+        if !self.is_awaiting() && !matches!(self.phase, PlanPhase::Approved | PlanPhase::Executing) {
             self.steps.clear();
         }
     }
 
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         if !cx.limits.confirmation.mode.is_on() {
             return;
         }
         match &cx.event.kind {
-            Kind::ConfirmationRequested { plan, question, requester, ttl_ms, targets } => {
+            EventKind::ConfirmationRequested { plan, question, requester, ttl_ms, targets } => {
                 let (question, requester) =
                     (question.as_deref().filter(|text| !text.trim().is_empty()), requester.as_deref());
-                self.put(cx, plan, &Asked { question, requester, ttl_ms: *ttl_ms, targets }, trips);
+                self.on_request(
+                    cx,
+                    plan,
+                    &ConfirmationRequest { question, requester, ttl_ms: *ttl_ms, targets },
+                    trips,
+                );
             }
-            Kind::ConfirmationAnswered { text, value, by, digest } => {
+            EventKind::ConfirmationAnswered { text, value, by, digest } => {
                 let said = text.as_deref().or(value.as_deref()).unwrap_or("");
-                if self.is_about(cx, digest.as_deref(), said, trips) {
-                    self.answered(cx, said, value.as_deref(), by.as_deref(), trips);
+                if self.matches_pending_plan(cx, digest.as_deref(), said, trips) {
+                    self.on_answer(cx, said, value.as_deref(), by.as_deref(), trips);
                 }
             }
-            Kind::UserMessage { text, origin: Origin::Human } => self.interrupted(cx, text, trips),
-            Kind::ToolRequested { .. } | Kind::ToolFinished { .. } | Kind::ToolDenied { .. } => {
-                self.follow(cx, trips);
+            EventKind::UserMessage { text, origin: MessageOrigin::Human } => {
+                self.on_user_message(cx, text, trips)
+            }
+            EventKind::ToolRequested { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::ToolDenied { .. } => {
+                self.track_steps(cx, trips);
             }
             _ => {}
         }
     }
 
-    /// The counters go back; a plan that waits still waits.
+    /// Resets the counters; a pending plan stays pending.
     fn reset(&mut self) {
         self.unclear = 0;
         self.aborts = 0;
@@ -478,10 +551,10 @@ impl Guard for Confirmation {
         if layout != 1 {
             return read_layout(layout, Self::LAYOUT, bytes);
         }
-        let (((phase, digest, question, requester, expires), rest), left): (Layout1, &[u8]) =
+        let (((phase, digest, question, requester, expires), rest), left): (ConfirmationLayout1, &[u8]) =
             read_layout(layout, 1, bytes)?;
         let (deletes, unclear, aborts, asked, steps, running) = rest;
-        let read = Confirmation {
+        let read = ConfirmationGuard {
             phase,
             digest,
             question,
@@ -493,7 +566,7 @@ impl Guard for Confirmation {
             asked,
             steps,
             running,
-            ..Confirmation::default()
+            ..ConfirmationGuard::default()
         };
         Ok((read, left))
     }

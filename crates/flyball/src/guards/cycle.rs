@@ -1,88 +1,112 @@
-//! `cycle`: one block of acts that stands several times in a row.
+//! `cycle`: a sequence that repeats several times in a row.
 //!
-//! On tool calls: (call, result) pairs with any period up to 64, found exactly. The pass that completes the cycle is
-//! answered with a warning; the call that would begin another pass is blocked. On transitions: a block of p transitions
-//! repeated, a recurring suffix, and self-loops as a class of their own, each looked at with the proposed transition
-//! appended, so that the transition that would close the cycle is refused.
+//! Tool calls: exact detection over (call, result) pairs with any period up to 64. The pass that completes the cycle
+//! gets a warning; the call that would start another pass is blocked. Transitions: a repeated block of p transitions, a
+//! recurring suffix, and self-loops as a separate class. Each check appends the proposed transition, so the transition
+//! that would close the cycle is denied.
 
-use super::{Cx, Draft, Guard, Trips, ladder};
-use crate::decision::{HaltReason, Severity};
-use crate::event::Kind;
+use super::{Guard, GuardContext, TripBuilder, Trips, escalated_severity};
+use crate::call_ledger::CallFacts;
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::ledger::CallFacts;
-use crate::limits::PERIOD;
-use crate::periodic::{Periodic, Repeat};
-use crate::policy::{Effect, TransitionCycles};
+use crate::limits::MAX_PERIOD;
+use crate::period_detector::{PeriodDetector, RepeatedBlock};
+use crate::policy::{ToolEffect, TransitionCycles};
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The most transitions that a message tells.
-const MESSAGE_STEPS: usize = 12;
+/// Maximum number of transitions listed in a message.
+const MAX_MESSAGE_TRANSITIONS: usize = 12;
 
 /// The recent calls and transitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Cycle {
-    /// (call, result) pairs, in the order in which the calls ended.
-    pairs: Periodic,
-    /// The calls of these pairs, to foresee which call would go on with the cycle.
+pub(crate) struct CycleGuard {
+    /// (call, result) pairs, in order of completion.
+    pairs: PeriodDetector,
+    /// The calls of these pairs, used to predict the call that would continue the cycle.
     calls: VecDeque<Fingerprint>,
-    transitions: Periodic,
+    transitions: PeriodDetector,
     /// Outputs of turns, each with its node.
-    outputs: Periodic,
+    outputs: PeriodDetector,
     /// Measured states, each with its signal.
-    states: Periodic,
-    /// How often a cycle of calls was blocked; forgotten when something new is learned.
+    states: PeriodDetector,
+    /// Number of blocked call cycles; reset when a result breaks the cycle.
     blocks: u32,
 }
 
-impl Cycle {
-    fn call_cycle(&self, cx: &Cx<'_>) -> Option<Repeat> {
+impl CycleGuard {
+    fn call_cycle(&self, cx: &GuardContext<'_>) -> Option<RepeatedBlock> {
         let limits = &cx.limits.cycle.calls;
-        let found = self.pairs.repeat(1, limits.max_period? as usize, limits.repeats as usize)?;
-        // One call repeated is not a cycle; that is the guard `repetition`'s business.
+        let found = self.pairs.find_repeat(1, limits.max_period? as usize, limits.repeats as usize)?;
+        // A single repeated call is not a cycle; the guard `repetition` handles it.
         (found.period > 1).then_some(found)
     }
 
-    fn call_draft(&self, cx: &Cx<'_>, call: &CallFacts, found: Repeat, severity: Severity) -> Draft {
+    fn call_trip(
+        &self,
+        cx: &GuardContext<'_>,
+        call: &CallFacts,
+        found: RepeatedBlock,
+        severity: TripSeverity,
+    ) -> TripBuilder {
         let (period, passes) = (found.period as u64, found.passes() as u64);
         let repeats = cx.limits.cycle.calls.repeats;
-        let message = format!("the same {period} calls with the same results came {passes} times in a row");
-        let next =
-            if severity == Severity::Warn { "the next pass is blocked" } else { "the call was blocked" };
-        let feedback = format!(
-            "You are going in a circle: the same {period} calls with the same results, {passes} times in a row; {next}. \
-             Nothing new can come of it. Change the approach, or say what you are missing."
+        // A session that never reports results is warned about its calls alone and never blocked.
+        let unseen = cx.facts.no_results_seen && cx.rules > RulesVersion::V1;
+        let results = if unseen { "" } else { " with the same results" };
+        let were_made = cx.rules.wording("came", "were made");
+        let message = format!("the same {period} calls{results} {were_made} {passes} times in a row");
+        let next = match severity {
+            TripSeverity::Warn if unseen => "",
+            TripSeverity::Warn => {
+                cx.rules.wording("; the next pass is blocked", "; the next pass will be blocked")
+            }
+            _ => "; the call was blocked",
+        };
+        let feedback = cx.rules.wording(
+            format!(
+                "You are going in a circle: the same {period} calls{results}, {passes} times in a row{next}. \
+                 Nothing new can come of it. Change the approach, or say what you are missing."
+            ),
+            format!(
+                "You are in a loop: the same {period} calls{results}, {passes} times in a row{next}. \
+                 Repeating them will not produce anything new. Change the approach, or say what you are missing."
+            ),
         );
-        Draft::new("cycle", "cycle_detected", severity, message)
+        TripBuilder::new("cycle", "cycle_detected", severity, message)
             .count(passes, repeats)
             .scope("tool", &call.tool)
             .events(self.pairs.last_events(found.period * passes as usize))
-            .block(period, passes, self.pairs.last(found.period))
+            .repeating(period, passes, self.pairs.last(found.period))
             .actions(&["try_different_approach", "switch_to_interactive", "tighten_context_pack"])
-            .halts_as(HaltReason::Oscillating)
+            .halt_reason(HaltReason::Oscillating)
             .feedback(feedback)
     }
 
-    fn ask_call(&self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+    fn check_call(&self, cx: &GuardContext<'_>, call: &CallFacts, trips: &mut Trips) {
         let limits = &cx.limits.cycle;
-        if !limits.mode.is_on() || call.twin || cx.facts.blind {
+        if !limits.mode.is_on() || call.duplicate_in_round || cx.facts.no_results_seen {
             return;
         }
         let Some(found) = self.call_cycle(cx) else { return };
         let expected = self.calls.len().checked_sub(found.period).and_then(|at| self.calls.get(at));
         if expected == Some(&call.call) {
-            trips.add(limits.mode, self.call_draft(cx, call, found, ladder(self.blocks, limits.blocks)));
+            trips.add(
+                limits.mode,
+                self.call_trip(cx, call, found, escalated_severity(self.blocks, limits.blocks)),
+            );
         }
     }
 
-    fn tell_result(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+    fn record_result(&mut self, cx: &GuardContext<'_>, call: &CallFacts, trips: &mut Trips) {
         let Some(result) = cx.facts.result.as_ref().filter(|result| !result.ignored) else { return };
-        if call.twin || call.effect == Effect::Poll {
+        if call.duplicate_in_round || call.effect == ToolEffect::Poll {
             return;
         }
         self.pairs.push(result.pair, call.seq);
-        note(&mut self.calls, call.call);
+        push_call(&mut self.calls, call.call);
         let found = self.call_cycle(cx);
         if found.is_none() {
             self.blocks = 0;
@@ -90,93 +114,106 @@ impl Cycle {
         if let Some(found) = found.filter(|found| found.run % found.period == 0)
             && cx.limits.cycle.mode.is_on()
         {
-            trips.add(cx.limits.cycle.mode, self.call_draft(cx, call, found, Severity::Warn));
+            trips.add(cx.limits.cycle.mode, self.call_trip(cx, call, found, TripSeverity::Warn));
         }
     }
 
-    /// Calls whose results are never told: a cycle of calls alone is worth a warning and no more.
-    fn tell_blind(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
-        if call.twin || call.effect == Effect::Poll {
+    /// Records a call of a session that never reports results. A cycle of calls alone only warrants a warning.
+    fn record_call_without_result(&mut self, cx: &GuardContext<'_>, call: &CallFacts, trips: &mut Trips) {
+        if call.duplicate_in_round || call.effect == ToolEffect::Poll {
             return;
         }
         self.pairs.push(call.call, call.seq);
-        note(&mut self.calls, call.call);
+        push_call(&mut self.calls, call.call);
         if let Some(found) = self.call_cycle(cx).filter(|found| found.run % found.period == 0)
             && cx.limits.cycle.mode.is_on()
         {
-            trips.add(cx.limits.cycle.mode, self.call_draft(cx, call, found, Severity::Warn));
+            trips.add(cx.limits.cycle.mode, self.call_trip(cx, call, found, TripSeverity::Warn));
         }
     }
 
-    /// Outputs and measured states that come round again and again, with any period.
-    fn tell_state(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        let Some((series, what, state)) = super::oscillation::whole_state(cx) else { return };
-        let is_output = matches!(cx.event.kind, Kind::TurnFinished { .. });
+    /// Records outputs and measured states, and trips if they repeat with any period.
+    fn record_state(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let Some((series, what, state)) = super::oscillation::combined_state(cx) else { return };
+        let is_output = matches!(cx.event.kind, EventKind::TurnFinished { .. });
         let stream = if is_output { &mut self.outputs } else { &mut self.states };
-        stream.push(series.with(state), cx.seq);
+        stream.push(series.combine(state), cx.seq);
         let limits = &cx.limits.cycle;
         let (Some(most), true) = (limits.outputs.max_period, limits.mode.is_on()) else { return };
-        let Some(found) = stream.repeat(2, most as usize, limits.outputs.repeats as usize) else { return };
+        let Some(found) = stream.find_repeat(2, most as usize, limits.outputs.repeats as usize) else {
+            return;
+        };
         let (period, passes) = (found.period as u64, found.passes() as u64);
         let kind = if is_output { "outputs" } else { "states" };
-        let message = format!("the same {period} {kind} came {passes} times in a row, {what} the last");
-        let draft = Draft::new("cycle", "cycle_detected", Severity::Halt, message)
+        let message = cx.rules.wording(
+            format!("the same {period} {kind} came {passes} times in a row, {what} the last"),
+            format!("the same {period} {kind} repeated {passes} times in a row, ending with {what}"),
+        );
+        let draft = TripBuilder::new("cycle", "cycle_detected", TripSeverity::Halt, message)
             .count(passes, limits.outputs.repeats)
             .scope("stream", kind)
             .events(stream.last_events(found.period * found.passes()))
-            .block(period, passes, stream.last(found.period))
+            .repeating(period, passes, stream.last(found.period))
             .trail(cx.trail())
             .actions(&["switch_to_interactive", "spawn_reconciliation_node", "tighten_context_pack"])
-            .halts_as(HaltReason::Oscillating)
-            .feedback(
+            .halt_reason(HaltReason::Oscillating)
+            .feedback(cx.rules.wording(
                 "The work comes round to the same results again and again. Decide what has to change first.",
-            );
+                "The work keeps returning to the same results. Decide what has to change first.",
+            ));
         trips.add(limits.mode, draft);
     }
 
-    fn ask_transition(&self, cx: &Cx<'_>, from: &str, to: &str, trips: &mut Trips) {
+    fn check_transition(&self, cx: &GuardContext<'_>, from: &str, to: &str, trips: &mut Trips) {
         let limits = &cx.policy.guards_for_edge(from, to).cycle;
         let exempt = [from, to].iter().any(|node| cx.policy.node(node).is_some_and(|node| node.allow_cycles));
-        // A loop that the workflow declares is governed by its own budget and its progress.
-        let declared = !limits.transitions.declared_loops && cx.flow.inside_a_loop(from, to);
+        // A declared loop is limited by its own budget and by the progress checks.
+        let declared = !limits.transitions.declared_loops && cx.position.stays_in_loop(from, to);
         if !limits.mode.is_on() || exempt || declared {
             return;
         }
         let next = transition_key(from, to);
-        let rule = if cx.rules == RulesVersion::V1 { first_transition_cycle } else { transition_cycle };
+        let rule = if cx.rules == RulesVersion::V1 { find_transition_cycle_v1 } else { transition_cycle };
         let Some((found, rule)) = rule(&self.transitions, &limits.transitions, next, from == to) else {
             return;
         };
         let span = found.period * found.passes();
-        let mut trail = cx.flow.trail_with(from, to);
-        let shown = if cx.rules == RulesVersion::V1 { span.min(MESSAGE_STEPS) } else { span };
+        let mut trail = cx.position.trail_with(from, to);
+        let shown = if cx.rules == RulesVersion::V1 { span.min(MAX_MESSAGE_TRANSITIONS) } else { span };
         trail.drain(..trail.len().saturating_sub(shown + 1));
-        let told = trail.iter().skip(trail.len().saturating_sub(MESSAGE_STEPS + 1));
-        let labels: Vec<&str> = told.map(|node| cx.label(node)).collect();
+        let listed = trail.iter().skip(trail.len().saturating_sub(MAX_MESSAGE_TRANSITIONS + 1));
+        let labels: Vec<&str> = listed.map(|node| cx.safe_name(node)).collect();
         let message = format!("Oscillating cycle detected: {}", labels.join("→"));
         let mut events = self.transitions.last_events(span.saturating_sub(1));
         events.push(cx.seq);
-        let draft = Draft::new("cycle", "cycle_detected", Severity::Block, message)
+        let draft = TripBuilder::new("cycle", "cycle_detected", TripSeverity::Block, message)
             .count(found.passes() as u64, rule)
             .scope("edge", format!("{from}->{to}"))
             .events(events)
-            .block(found.period as u64, found.passes() as u64, self.transitions.last(found.period))
+            .repeating(found.period as u64, found.passes() as u64, self.transitions.last(found.period))
             .trail(trail)
-            .actions(&["review_the_trail", "find_the_bounce", "fix_the_cause", "change_the_workflow", "release"])
-            .halts_as(HaltReason::Oscillating)
+            .actions(&[
+                "review_the_trail",
+                "find_the_bounce",
+                "fix_the_cause",
+                "change_the_workflow",
+                "release",
+            ])
+            .halt_reason(HaltReason::Oscillating)
             .feedback(format!(
-                "Going from '{}' to '{}' would close a circle that was already gone round. Choose another destination.",
-                cx.label(from),
-                cx.label(to)
+                "Going from '{}' to '{}' would {}. Choose another destination.",
+                cx.safe_name(from),
+                cx.safe_name(to),
+                cx.rules.wording("close a circle that was already gone round", "repeat a cycle"),
             ))
-            .escalates();
+            .escalate();
         trips.add(limits.mode, draft);
     }
 }
 
-/// Remembers one more call, as many as a period is long.
-fn note(calls: &mut VecDeque<Fingerprint>, call: Fingerprint) {
-    if calls.len() == PERIOD {
+/// Appends a call, keeping at most one maximum period.
+fn push_call(calls: &mut VecDeque<Fingerprint>, call: Fingerprint) {
+    if calls.len() == MAX_PERIOD {
         calls.pop_front();
     }
     calls.push_back(call);
@@ -186,24 +223,24 @@ fn transition_key(from: &str, to: &str) -> Fingerprint {
     super::transitions::edge_key(from, to)
 }
 
-/// The first rule that the proposed transition would break, with the number it is measured by.
+/// The first rule that the proposed transition would break, with its limit.
 ///
-/// A self-edge taken again and again is a class of its own (`self_loop`). One that closes a longer block is found like
-/// any other transition, and so are all of them where the class is off.
+/// A repeated self-edge is a separate class (`self_loop`). A self-edge that closes a longer block is treated like any
+/// other transition, as are all self-edges when the class is off.
 fn transition_cycle(
-    history: &Periodic,
+    history: &PeriodDetector,
     limits: &TransitionCycles,
     next: Fingerprint,
     self_edge: bool,
-) -> Option<(Repeat, u64)> {
+) -> Option<(RepeatedBlock, u64)> {
     let self_loop = limits.self_loop.filter(|_| self_edge);
     if let Some(limit) = self_loop
-        && let Some(found) = history.repeat_with(next, 1, 1, limit as usize + 1)
+        && let Some(found) = history.find_repeat_with(next, 1, 1, limit as usize + 1)
     {
         return Some((found, limit));
     }
     if let Some(most) = limits.max_period
-        && let Some(found) = history.block_with(next, most as usize, limits.repeats as usize)
+        && let Some(found) = history.repeating_block_with(next, most as usize, limits.repeats as usize)
     {
         return Some((found, limits.repeats));
     }
@@ -211,20 +248,20 @@ fn transition_cycle(
     recurring_suffix(history, next, length, self_loop.is_some()).map(|found| (found, 2))
 }
 
-/// The same under version 1 of the rules: a self-edge belongs to its own class only.
-fn first_transition_cycle(
-    history: &Periodic,
+/// [`transition_cycle`] under version 1 of the rules, where a self-edge belongs only to its own class.
+fn find_transition_cycle_v1(
+    history: &PeriodDetector,
     limits: &TransitionCycles,
     next: Fingerprint,
     self_edge: bool,
-) -> Option<(Repeat, u64)> {
+) -> Option<(RepeatedBlock, u64)> {
     if self_edge {
         let limit = limits.self_loop?;
-        let found = history.repeat_with(next, 1, 1, limit as usize + 1)?;
+        let found = history.find_repeat_with(next, 1, 1, limit as usize + 1)?;
         return Some((found, limit));
     }
     if let Some(most) = limits.max_period
-        && let Some(found) = history.repeat_with(next, 1, most as usize, limits.repeats as usize)
+        && let Some(found) = history.find_repeat_with(next, 1, most as usize, limits.repeats as usize)
         && found.period > 1
     {
         return Some((found, limits.repeats));
@@ -233,9 +270,14 @@ fn first_transition_cycle(
     recurring_suffix(history, next, length, false).map(|found| (found, 2))
 }
 
-/// The last `length` transitions, the proposed one included, stand earlier in the window without overlap. With
-/// `own_class` not inside one run of equal transitions: that is for another rule to judge.
-fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize, own_class: bool) -> Option<Repeat> {
+/// Finds an earlier, non-overlapping occurrence of the last `length` transitions, including the proposed one. With
+/// `own_class`, occurrences inside a run of equal transitions are skipped: the `self_loop` rule covers them.
+fn recurring_suffix(
+    history: &PeriodDetector,
+    next: Fingerprint,
+    length: usize,
+    own_class: bool,
+) -> Option<RepeatedBlock> {
     let window = (3 * length).max(10);
     let mut recent = history.last(window - 1);
     recent.push(next);
@@ -247,48 +289,50 @@ fn recurring_suffix(history: &Periodic, next: Fingerprint, length: usize, own_cl
         .rev()
         .find(|at| *at < run_from && recent.get(*at..at + length) == Some(suffix))?;
     let period = earlier_end - found;
-    Some(Repeat { period, run: period })
+    Some(RepeatedBlock { period, run: period })
 }
 
-impl Guard for Cycle {
-    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
+impl Guard for CycleGuard {
+    fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
         match &cx.event.kind {
-            Kind::ToolRequested { .. } => {
+            EventKind::ToolRequested { .. } => {
                 if let Some(call) = &cx.facts.call {
-                    self.ask_call(cx, call, trips);
+                    self.check_call(cx, call, trips);
                 }
             }
-            Kind::TransitionRequested { from, to, .. } => self.ask_transition(cx, from, to, trips),
+            EventKind::TransitionRequested { from, to, .. } => self.check_transition(cx, from, to, trips),
             _ => {}
         }
     }
 
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         match (&cx.event.kind, &cx.facts.call) {
-            (Kind::ToolRequested { .. }, Some(call)) if cx.facts.blind => self.tell_blind(cx, call, trips),
-            (Kind::ToolFinished { .. }, Some(call)) => {
-                if cx.facts.blind {
-                    // The first result of the session: what was noted without results does not compare.
+            (EventKind::ToolRequested { .. }, Some(call)) if cx.facts.no_results_seen => {
+                self.record_call_without_result(cx, call, trips)
+            }
+            (EventKind::ToolFinished { .. }, Some(call)) => {
+                if cx.facts.no_results_seen {
+                    // First result of the session: entries recorded without results are not comparable.
                     self.pairs.clear();
                     self.calls.clear();
                 }
-                self.tell_result(cx, call, trips);
+                self.record_result(cx, call, trips);
             }
-            (Kind::TransitionRequested { from, to, .. }, _) => {
+            (EventKind::TransitionRequested { from, to, .. }, _) => {
                 self.transitions.push(transition_key(from, to), cx.seq);
             }
-            (Kind::TurnFinished { .. } | Kind::Progress { .. }, _) => self.tell_state(cx, trips),
+            (EventKind::TurnFinished { .. } | EventKind::Progress { .. }, _) => self.record_state(cx, trips),
             _ => {}
         }
     }
 
-    fn refused(&mut self, cx: &Cx<'_>, mine: bool) {
-        if mine && matches!(cx.event.kind, Kind::ToolRequested { .. }) {
+    fn on_denied(&mut self, cx: &GuardContext<'_>, mine: bool) {
+        if mine && matches!(cx.event.kind, EventKind::ToolRequested { .. }) {
             self.blocks = self.blocks.saturating_add(1);
         }
     }
 
-    fn fresh(&mut self) {
+    fn on_user_input(&mut self) {
         self.pairs.clear();
         self.calls.clear();
         self.transitions.clear();
@@ -296,6 +340,6 @@ impl Guard for Cycle {
     }
 
     fn reset(&mut self) {
-        *self = Cycle::default();
+        *self = CycleGuard::default();
     }
 }

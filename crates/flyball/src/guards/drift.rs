@@ -1,107 +1,119 @@
-//! A row of calls that differ in their numbers only: leafing through a file, an id counted up, a page after a page.
+//! Runs of calls that differ only in their numbers: paging through a file, incrementing an id, fetching page after
+//! page.
 //!
-//! By itself that is honest work: a batch, a list worked through item by item, a file read on to its end. It is a sign
-//! of going round when the ranges jump to and fro in one place and each jump is announced by the same sentence, or
-//! when they go over ground that was covered before.
+//! Such a run is normal work by itself: a batch, a list processed item by item, a file read to its end. It indicates a
+//! loop when the ranges jump back and forth and each jump is introduced by the same sentence, or when the ranges were
+//! already covered.
 
-use crate::event::Numbers;
+use crate::bounded_map::push_bounded;
+use crate::call_ledger::CallFacts;
+use crate::event::CallNumbers;
 use crate::fingerprint::Fingerprint;
-use crate::ledger::CallFacts;
-use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
-/// How many covered ranges are remembered.
-const RANGES: usize = 48;
-/// A pair of numbers further apart than this is not taken for a range.
-const WIDEST: u64 = 10_000;
+/// Maximum number of covered ranges kept.
+const MAX_RANGES: usize = 48;
+/// Pairs of numbers further apart than this are not treated as a range.
+const MAX_RANGE_WIDTH: u64 = 10_000;
 
-/// The current row.
+/// The current run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Drift {
+pub(super) struct DriftTracker {
     skeleton: Fingerprint,
     calls: u32,
     first: u64,
     last: u64,
-    numbers: Numbers,
+    numbers: CallNumbers,
     covered: Vec<(u64, u64)>,
-    /// How many calls went over ground that was covered before.
+    /// Number of calls whose range was already covered.
     revisits: u32,
-    /// How many jumps in a row were announced by the same sentence.
+    /// Number of consecutive jumps introduced by the same sentence.
     announced: u32,
-    sentence: Fingerprint,
-    spoken: Fingerprint,
+    last_sentence: Fingerprint,
+    pending_sentence: Fingerprint,
 }
 
-/// What gives the row away.
+/// The sign that indicates a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum DriftSign {
     SameSentence,
-    OldGround,
+    CoveredRange,
 }
 
-/// A row that is long enough to speak of.
+/// A run that is long enough to trip.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) sign: Sign,
+pub(super) struct DriftMatch {
+    pub(super) sign: DriftSign,
     pub(super) count: u64,
-    /// It is time to refuse, not only to warn.
+    /// Block instead of warn.
     pub(super) refuse: bool,
 }
 
-impl Drift {
-    /// The agent said something before its next call.
-    pub(super) fn heard(&mut self, text: &str) {
+impl DriftTracker {
+    /// Records an agent message that precedes the next call.
+    pub(super) fn record_message(&mut self, text: &str) {
         let text = text.trim();
-        self.spoken = if text.is_empty() { Fingerprint::NONE } else { Fingerprint::of_text(text) };
+        self.pending_sentence = if text.is_empty() { Fingerprint::NONE } else { Fingerprint::of_text(text) };
     }
 
-    /// A call was accepted.
-    pub(super) fn called(&mut self, call: &CallFacts) {
+    /// Records an accepted call.
+    pub(super) fn record_call(&mut self, call: &CallFacts) {
         if call.skeleton == self.skeleton {
             self.calls = self.calls.saturating_add(1);
             if !self.same_sentence() {
                 self.announced = 1;
-            } else if jumps(&self.numbers, &call.numbers) {
+            } else if is_jump(&self.numbers, &call.numbers) {
                 self.announced = self.announced.saturating_add(1);
             }
-            if let Some((low, high)) = range(&self.numbers, &call.numbers) {
-                self.cover((low, high));
+            if let Some((low, high)) = requested_range(&self.numbers, &call.numbers) {
+                self.record_range((low, high));
             }
         } else {
-            let (spoken, skeleton) = (self.spoken, call.skeleton);
-            *self = Drift { skeleton, calls: 1, first: call.seq, announced: 1, spoken, ..Drift::default() };
+            let (spoken, skeleton) = (self.pending_sentence, call.skeleton);
+            *self = DriftTracker {
+                skeleton,
+                calls: 1,
+                first: call.seq,
+                announced: 1,
+                pending_sentence: spoken,
+                ..DriftTracker::default()
+            };
         }
         self.numbers = call.numbers;
-        self.sentence = std::mem::take(&mut self.spoken);
+        self.last_sentence = std::mem::take(&mut self.pending_sentence);
         self.last = call.seq;
     }
 
-    /// Something new was written: what was read before is behind.
-    pub(super) fn end(&mut self) {
-        *self = Drift { spoken: self.spoken, ..Drift::default() };
+    /// Starts over after a new write, which may change what later reads return.
+    pub(super) fn reset(&mut self) {
+        *self = DriftTracker { pending_sentence: self.pending_sentence, ..DriftTracker::default() };
     }
 
-    /// Whether one more call of this kind would be one too many.
-    pub(super) fn judge(&self, call: &CallFacts, limit: u64) -> Option<Found> {
+    /// Checks whether one more such call exceeds the limit.
+    pub(super) fn check(&self, call: &CallFacts, limit: u64) -> Option<DriftMatch> {
         if call.skeleton != self.skeleton || call.numbers == self.numbers {
             return None;
         }
         let announced = u64::from(self.announced) + 1;
-        let again = self.same_sentence() && jumps(&self.numbers, &call.numbers);
-        // Two thirds of the way there is a warning.
+        let again = self.same_sentence() && is_jump(&self.numbers, &call.numbers);
+        // Warn from two thirds of the limit.
         if again && limit > 2 && announced * 3 >= limit * 2 {
-            return Some(Found { sign: Sign::SameSentence, count: announced, refuse: announced > limit });
+            return Some(DriftMatch {
+                sign: DriftSign::SameSentence,
+                count: announced,
+                refuse: announced > limit,
+            });
         }
         let (count, revisits) = (u64::from(self.calls) + 1, u64::from(self.revisits));
         let enough = count > limit && revisits * 2 >= limit;
-        enough.then_some(Found { sign: Sign::OldGround, count, refuse: revisits >= limit })
+        enough.then_some(DriftMatch { sign: DriftSign::CoveredRange, count, refuse: revisits >= limit })
     }
 
     fn same_sentence(&self) -> bool {
-        !self.spoken.is_none() && self.spoken == self.sentence
+        !self.pending_sentence.is_none() && self.pending_sentence == self.last_sentence
     }
 
-    fn cover(&mut self, (low, high): (u64, u64)) {
+    fn record_range(&mut self, (low, high): (u64, u64)) {
         let width = high - low + 1;
         let known = |(from, to): &(u64, u64)| {
             let shared = (*to).min(high).saturating_add(1).saturating_sub((*from).max(low));
@@ -110,24 +122,24 @@ impl Drift {
         if self.covered.iter().any(known) {
             self.revisits = self.revisits.saturating_add(1);
         } else {
-            keep(&mut self.covered, (low, high), RANGES);
+            push_bounded(&mut self.covered, (low, high), MAX_RANGES);
         }
     }
 
-    /// The number of the event that began the row.
+    /// Sequence number of the first event of the run.
     pub(super) const fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number of the last event of the row.
+    /// Sequence number of the last event of the run.
     pub(super) const fn last(&self) -> u64 {
         self.last
     }
 }
 
-/// Whether a call asks for a range that does not simply go on where the one before ended.
-fn jumps(before: &Numbers, now: &Numbers) -> bool {
-    let Some((low, high)) = range(before, now) else { return false };
+/// Whether a call requests a range that does not continue where the previous one ended.
+fn is_jump(before: &CallNumbers, now: &CallNumbers) -> bool {
+    let Some((low, high)) = requested_range(before, now) else { return false };
     let end = before.windows(2).zip(now.windows(2)).find_map(|(before, now)| match (before, now) {
         ([_, end], [from, to]) if *from == low && *to == high => Some(*end),
         _ => None,
@@ -135,12 +147,14 @@ fn jumps(before: &Numbers, now: &Numbers) -> bool {
     !end.is_some_and(|end| low >= end && low - end <= 1 + (high - low) / 4)
 }
 
-/// The range that a call asks for: two neighbouring numbers that both changed and stand in order.
-fn range(before: &Numbers, now: &Numbers) -> Option<(u64, u64)> {
+/// The range that a call requests: two adjacent numbers that both changed and are in ascending order.
+fn requested_range(before: &CallNumbers, now: &CallNumbers) -> Option<(u64, u64)> {
     let pairs = before.windows(2).zip(now.windows(2));
     pairs
         .filter_map(|(before, now)| match (before, now) {
-            ([a, b], [low, high]) if a != low && b != high && low <= high && high - low <= WIDEST => {
+            ([a, b], [low, high])
+                if a != low && b != high && low <= high && high - low <= MAX_RANGE_WIDTH =>
+            {
                 Some((*low, *high))
             }
             _ => None,

@@ -1,41 +1,41 @@
-//! `error_streak`: failures that repeat (seeds 002 and 004).
+//! `error_streak`: repeated failures.
 //!
-//! The same normalised error whatever the arguments (`warn_at`, then `same_error`), the very same call failing in
-//! the very same way three times, failures of any kind in a row (`any`), and a failure rate over a window that one
-//! lucky call does not wipe out. Failures of one round count once. A failure that says no more than its exit status
-//! is how a command answers "no"; it is not taken for an error that repeats.
+//! Detects the same normalized error regardless of the arguments (`warn_at`, then `same_error`), an identical call that
+//! fails identically three times, consecutive failures of any kind (`any`), and a failure rate over a window that a
+//! single success does not reset. Failures in one round count once. A failure that reports only its exit status is how
+//! many commands answer "no", so it is not counted as a repeated error.
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::Kind;
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::push_bounded;
+use crate::call_ledger::{CallFacts, ResultFacts};
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::ledger::{CallFacts, ResultFacts};
-use crate::policy::ErrorStreak as Limits;
-use crate::window::keep;
+use crate::policy::ErrorStreakPolicy as Limits;
 use serde::{Deserialize, Serialize};
 
-/// How often the very same call may fail in the very same way.
-const IDENTICAL: u32 = 3;
-const EVENTS: usize = 16;
+/// Number of identical failures of an identical call that trips.
+const IDENTICAL_LIMIT: u32 = 3;
+const MAX_EVENTS: usize = 16;
 
-/// The failures in a row, and the last outcomes.
+/// Consecutive failures and the most recent outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ErrorStreak {
+pub(crate) struct ErrorStreakGuard {
     error: Fingerprint,
     same: u32,
     pair: Fingerprint,
     identical: u32,
     any: u32,
     events: Vec<u64>,
-    /// One bit an outcome, the newest lowest; 1 = failed.
+    /// One bit per outcome, newest in the lowest bit; 1 = failed.
     outcomes: u64,
     known: u32,
     round: Option<u64>,
     rate_warned: bool,
 }
 
-impl ErrorStreak {
-    fn succeeded(&mut self, new_write: bool) {
+impl ErrorStreakGuard {
+    fn on_success(&mut self, new_write: bool) {
         self.same = 0;
         self.identical = 0;
         self.any = 0;
@@ -49,87 +49,103 @@ impl ErrorStreak {
         }
     }
 
-    fn note(&mut self, failed: bool) {
+    fn record_outcome(&mut self, failed: bool) {
         self.outcomes = self.outcomes << 1 | u64::from(failed);
         self.known = self.known.saturating_add(1).min(64);
     }
 
-    fn failed(&mut self, cx: &Cx<'_>, call: &CallFacts, result: &ResultFacts) {
+    fn on_failure(&mut self, cx: &GuardContext<'_>, call: &CallFacts, result: &ResultFacts) {
         let same_round = self.round == Some(call.round);
         self.round = Some(call.round);
         let same_error = self.error == result.result;
-        if same_round && (same_error || result.bare) {
+        if same_round && (same_error || result.is_bare_status) {
             return;
         }
-        self.same =
-            if same_error && !result.bare { self.same.saturating_add(1) } else { u32::from(!result.bare) };
-        self.identical = match (result.bare, self.pair == result.pair) {
+        self.same = if same_error && !result.is_bare_status {
+            self.same.saturating_add(1)
+        } else {
+            u32::from(!result.is_bare_status)
+        };
+        self.identical = match (result.is_bare_status, self.pair == result.pair) {
             (true, _) => 0,
             (false, true) => self.identical.saturating_add(1),
             (false, false) => 1,
         };
-        self.any = self.any.saturating_add(u32::from(!result.bare && !same_round));
+        self.any = self.any.saturating_add(u32::from(!result.is_bare_status && !same_round));
         self.error = result.result;
         self.pair = result.pair;
-        keep(&mut self.events, cx.seq, EVENTS);
+        push_bounded(&mut self.events, cx.seq, MAX_EVENTS);
     }
 
-    fn judge(&mut self, cx: &Cx<'_>, call: &CallFacts, trips: &mut Trips) {
+    fn check_streak(&mut self, cx: &GuardContext<'_>, call: &CallFacts, trips: &mut Trips) {
         let limits = &cx.limits.error_streak;
         let same = u64::from(self.same);
         let tool = &call.tool;
+        let same_error = cx.rules.wording("the same error came", "the same error occurred");
         let last = |count: u64| {
             let from = self.events.len().saturating_sub(count as usize);
             self.events.get(from..).unwrap_or_default().to_vec()
         };
-        let repeated = |severity: Severity, count: u64, limit: u64, what: &str| {
-            Draft::new("error_streak", "repeated_error", severity, format!("{what} {count} times in a row"))
-                .count(count, limit)
-                .scope("tool", tool)
-                .events(last(count))
-                .block(1, count, vec![self.error])
-                .actions(&["try_different_approach", "read_the_error", "switch_to_interactive"])
-                .halts_as(HaltReason::RepeatedError)
+        let repeated = |severity: TripSeverity, count: u64, limit: u64, what: &str| {
+            TripBuilder::new(
+                "error_streak",
+                "repeated_error",
+                severity,
+                format!("{what} {count} times in a row"),
+            )
+            .count(count, limit)
+            .scope("tool", tool)
+            .events(last(count))
+            .repeating(1, count, vec![self.error])
+            .actions(&["try_different_approach", "read_the_error", "switch_to_interactive"])
+            .halt_reason(HaltReason::RepeatedError)
         };
-        if limits.same_error.is_some() && self.identical >= IDENTICAL && same < limits.same_error.unwrap_or(0)
+        if limits.same_error.is_some()
+            && self.identical >= IDENTICAL_LIMIT
+            && same < limits.same_error.unwrap_or(0)
         {
             let count = u64::from(self.identical);
-            let shown = cx.label(tool);
-            let what = format!("the same call of '{shown}' failed with the same error");
+            let shown = cx.safe_name(tool);
+            let call_to = cx.rules.wording("call of", "call to");
+            let what = format!("the same {call_to} '{shown}' failed with the same error");
             let feedback = format!(
-                "The same call of '{shown}' has failed {count} times with the same error. It will fail again. Change the call or the approach."
+                "The same {call_to} '{shown}' has failed {count} times with the same error. It will fail again. \
+                 Change the call or the approach."
             );
             trips.add(
                 limits.mode,
-                repeated(Severity::Block, count, u64::from(IDENTICAL), &what).feedback(feedback),
+                repeated(TripSeverity::Block, count, u64::from(IDENTICAL_LIMIT), &what).feedback(feedback),
             );
         } else if let Some(limit) = limits.same_error.filter(|limit| same >= *limit) {
-            // The ladder: at the limit a refusal, and a halt when as many more as `blocks` follow.
+            // Escalation: block at the limit, halt at block number `blocks`.
             let over = same - limit;
             let halts = limits.blocks.is_some_and(|blocks| over + 1 >= blocks);
-            let severity = if halts { Severity::Halt } else { Severity::Block };
-            let feedback = format!(
-                "The same error came back {same} times, whatever the arguments. Stop and find its cause first."
+            let severity = if halts { TripSeverity::Halt } else { TripSeverity::Block };
+            let feedback = cx.rules.wording(
+                format!(
+                    "The same error came back {same} times, whatever the arguments. Stop and find its cause first."
+                ),
+                format!(
+                    "The same error occurred {same} times, regardless of the arguments. Stop and find its cause first."
+                ),
             );
-            trips.add(limits.mode, repeated(severity, same, limit, "the same error came").feedback(feedback));
+            trips.add(limits.mode, repeated(severity, same, limit, same_error).feedback(feedback));
         } else if limits.warn_at.is_some_and(|at| same >= at) {
+            let occurred = cx.rules.wording("came back", "occurred");
             let feedback =
-                format!("The same error came back {same} times. Read it again before the next attempt.");
+                format!("The same error {occurred} {same} times. Read it again before the next attempt.");
             let limit = limits.same_error.unwrap_or(0);
-            trips.add(
-                limits.mode,
-                repeated(Severity::Warn, same, limit, "the same error came").feedback(feedback),
-            );
+            trips.add(limits.mode, repeated(TripSeverity::Warn, same, limit, same_error).feedback(feedback));
         }
-        self.judge_any(cx, limits, trips);
+        self.check_failure_rate(cx, limits, trips);
     }
 
-    fn judge_any(&mut self, cx: &Cx<'_>, limits: &Limits, trips: &mut Trips) {
+    fn check_failure_rate(&mut self, cx: &GuardContext<'_>, limits: &Limits, trips: &mut Trips) {
         let any = u64::from(self.any);
         if let Some(limit) = limits.any.filter(|limit| any >= *limit && u64::from(self.same) < *limit) {
-            // Different failures are different attempts: a refusal would stop somebody who is finding their way.
-            let severity = if any >= limit * 2 { Severity::Block } else { Severity::Warn };
-            let draft = Draft::new(
+            // Different failures are different attempts: a block at `any` would stop an agent that is still exploring.
+            let severity = if any >= limit * 2 { TripSeverity::Block } else { TripSeverity::Warn };
+            let draft = TripBuilder::new(
                 "error_streak",
                 "consecutive_failures",
                 severity,
@@ -138,9 +154,10 @@ impl ErrorStreak {
             .count(any, limit)
             .events(self.events.clone())
             .actions(&["try_different_approach", "switch_to_interactive"])
-            .halts_as(HaltReason::RepeatedError)
+            .halt_reason(HaltReason::RepeatedError)
             .feedback(format!(
-                "{any} calls in a row failed. Step back: check what you assume before the next attempt."
+                "{any} calls in a row failed. Step back: check {} before the next attempt.",
+                cx.rules.wording("what you assume", "your assumptions")
             ));
             trips.add(limits.mode, draft);
         }
@@ -153,16 +170,16 @@ impl ErrorStreak {
         let failures = u64::from((self.outcomes & mask).count_ones());
         if failures * 100 >= percent * window && !self.rate_warned {
             self.rate_warned = true;
-            let draft = Draft::new(
+            let draft = TripBuilder::new(
                 "error_streak",
                 "error_rate",
-                Severity::Warn,
+                TripSeverity::Warn,
                 format!("{failures} of the last {window} calls failed"),
             )
             .count(failures, percent * window / 100)
             .events(vec![cx.seq])
             .actions(&["try_different_approach", "switch_to_interactive"])
-            .halts_as(HaltReason::RepeatedError)
+            .halt_reason(HaltReason::RepeatedError)
             .feedback(format!(
                 "{failures} of your last {window} calls failed. Something basic is wrong; find it first."
             ));
@@ -171,29 +188,29 @@ impl ErrorStreak {
     }
 }
 
-impl Guard for ErrorStreak {
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        let (Kind::ToolFinished { .. }, Some(call)) = (&cx.event.kind, &cx.facts.call) else { return };
+impl Guard for ErrorStreakGuard {
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let (EventKind::ToolFinished { .. }, Some(call)) = (&cx.event.kind, &cx.facts.call) else { return };
         let Some(result) = cx.facts.result.as_ref().filter(|result| !result.ignored) else { return };
-        if call.twin {
+        if call.duplicate_in_round {
             return;
         }
-        self.note(result.failed && !result.bare);
+        self.record_outcome(result.failed && !result.is_bare_status);
         if !result.failed {
-            self.succeeded(result.new_write);
+            self.on_success(result.new_write);
             return;
         }
-        self.failed(cx, call, result);
+        self.on_failure(cx, call, result);
         if cx.limits.error_streak.mode.is_on() {
-            self.judge(cx, call, trips);
+            self.check_streak(cx, call, trips);
         }
     }
 
-    fn fresh(&mut self) {
-        *self = ErrorStreak::default();
+    fn on_user_input(&mut self) {
+        *self = ErrorStreakGuard::default();
     }
 
     fn reset(&mut self) {
-        *self = ErrorStreak::default();
+        *self = ErrorStreakGuard::default();
     }
 }

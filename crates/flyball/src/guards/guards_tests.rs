@@ -1,14 +1,14 @@
-//! What holds for the list of guards itself: every name is documented by fixtures, and the ladder climbs once.
+//! Tests of the guard list: every guard has fixtures and policy settings, and severity escalates once.
 
-use super::{Watch, ladder};
-use crate::decision::Severity;
-use crate::policy::Guards;
+use super::{GuardStates, escalated_severity};
+use crate::decision::TripSeverity;
+use crate::policy::GuardPolicies;
 use std::path::Path;
 
 #[test]
-fn every_guard_has_its_fixtures() {
+fn every_guard_has_fixtures() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/guards");
-    for name in Watch::NAMES {
+    for name in GuardStates::NAMES {
         for suffix in ["", ".quiet", ".decisions"] {
             let path = folder.join(format!("{name}{suffix}.jsonl"));
             assert!(
@@ -26,32 +26,32 @@ fn every_fixture_belongs_to_a_guard() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let guard = name.split('.').next().unwrap_or_default();
-        assert!(Watch::NAMES.contains(&guard), "{name} belongs to no guard");
+        assert!(GuardStates::NAMES.contains(&guard), "{name} belongs to no guard");
     }
 }
 
-/// `budget` and `rule` have sections of their own in a policy; `large_response` looks at outputs on their way out.
+/// `budget` and `rule` have separate policy sections; `large_response` applies to outputs, not to requests.
 #[test]
-fn the_guards_that_run_are_those_that_a_policy_can_name() {
-    for name in Watch::NAMES.iter().filter(|name| !["budget", "rule"].contains(name)) {
-        assert!(Guards::NAMES.contains(name), "{name} cannot be configured");
+fn running_guards_match_configurable_guards() {
+    for name in GuardStates::NAMES.iter().filter(|name| !["budget", "rule"].contains(name)) {
+        assert!(GuardPolicies::NAMES.contains(name), "{name} cannot be configured");
     }
-    for name in Guards::NAMES.iter().filter(|name| **name != "large_response") {
-        assert!(Watch::NAMES.contains(name), "{name} is configured but never runs");
+    for name in GuardPolicies::NAMES.iter().filter(|name| **name != "large_response") {
+        assert!(GuardStates::NAMES.contains(name), "{name} is configured but never runs");
     }
 }
 
 #[test]
-fn the_ladder_blocks_until_the_block_with_its_number_halts() {
+fn severity_escalates_to_halt_at_the_block_limit() {
     for (vetoes, most, severity) in [
-        (0, Some(3), Severity::Block),
-        (1, Some(3), Severity::Block),
-        (2, Some(3), Severity::Halt),
-        (9, Some(3), Severity::Halt),
-        (0, Some(1), Severity::Halt),
-        (0, None, Severity::Block),
-        (u32::MAX, None, Severity::Block),
+        (0, Some(3), TripSeverity::Block),
+        (1, Some(3), TripSeverity::Block),
+        (2, Some(3), TripSeverity::Halt),
+        (9, Some(3), TripSeverity::Halt),
+        (0, Some(1), TripSeverity::Halt),
+        (0, None, TripSeverity::Block),
+        (u32::MAX, None, TripSeverity::Block),
     ] {
-        assert_eq!(ladder(vetoes, most), severity, "{vetoes} vetoes of {most:?}");
+        assert_eq!(escalated_severity(vetoes, most), severity, "{vetoes} vetoes of {most:?}");
     }
 }

@@ -1,14 +1,15 @@
-//! The guards: each watches events, keeps a small bounded state, and may trip. One guard, one file.
+//! The guards: each watches events, keeps a small bounded state, and may trip. One guard per file.
 //!
-//! An act that has not happened yet (a call, a transition, a turn) is put to every guard with `ask`; nobody counts
-//! it until all have let it pass. A fact is told to every guard with `tell`, which may trip as well. An act that was
-//! refused comes back through `refused`, so that a guard can count its own vetoes, and nothing else.
+//! A request (a call, a transition, a turn) is passed to `check` of every guard and counted only after all of them
+//! allow it. Accepted requests and facts are passed to `record`, which may also trip. Denied requests are passed to
+//! `on_denied`, so that a guard can count its own denials and nothing else.
 
 mod approval;
 mod budget;
-mod budget_line;
+mod budget_check;
 mod confirmation;
 mod cycle;
+mod declared_workflow;
 mod denial;
 mod drift;
 mod error_streak;
@@ -19,84 +20,84 @@ mod question;
 mod recurrence;
 mod repetition;
 mod retry;
-mod rules;
+mod rule;
 mod stall;
 mod transitions;
-mod trip;
+mod trip_builder;
 mod validation;
 mod visits;
-mod workflow;
 
 pub use approval::APPROVED_BY;
-pub(crate) use budget::Position;
-pub use budget::{Ancestor, Family};
-pub use budget_line::granted_amount;
-pub(crate) use budget_line::{Tripped, share};
-pub(crate) use confirmation::nothing_pending;
-pub(crate) use retry::{BREAKER, OPENED};
-pub(crate) use trip::{Draft, Trips};
-pub(crate) use workflow::{destinations, listed};
+pub(crate) use budget::BudgetPosition;
+pub use budget::{Ancestor, Ancestors};
+pub use budget_check::granted_amount;
+pub(crate) use budget_check::{ExhaustedBudget, format_usage};
+pub(crate) use confirmation::nothing_pending_text;
+pub(crate) use declared_workflow::{list_names, open_destinations};
+pub(crate) use retry::{BREAKER_SCOPE, OPENED_SCOPE};
+pub(crate) use trip_builder::{TripBuilder, Trips};
 
+use crate::call_ledger::EventFacts;
 use crate::event::Event;
-use crate::flow::Flow;
-use crate::ledger::Facts;
 use crate::observation::Observation;
-use crate::policy::{Counters, Guards, Policy};
+use crate::policy::{GuardPolicies, Policy, SessionCounters};
 use crate::rules_version::RulesVersion;
-use crate::state::{Sections, read_layout};
+use crate::state::{SectionWriter, read_layout};
+use crate::workflow_position::WorkflowPosition;
 use serde::de::DeserializeOwned;
 
-/// What a guard may look at.
-pub(crate) struct Cx<'a> {
+/// The input of a guard.
+pub(crate) struct GuardContext<'a> {
     pub(crate) policy: &'a Policy,
     /// The guards' limits for the tool, node or edge that the event is about.
-    pub(crate) limits: &'a Guards,
+    pub(crate) limits: &'a GuardPolicies,
     pub(crate) event: &'a Event,
-    pub(crate) facts: &'a Facts,
-    /// Fingerprints of what the event reports.
-    pub(crate) seen: &'a Observation,
-    pub(crate) flow: &'a Flow,
-    pub(crate) family: &'a Family,
-    /// The number of the event in its session, from 1.
+    pub(crate) facts: &'a EventFacts,
+    /// Fingerprints of the event's content.
+    pub(crate) observation: &'a Observation,
+    pub(crate) position: &'a WorkflowPosition,
+    pub(crate) ancestors: &'a Ancestors,
+    /// Sequence number of the event in its session, starting at 1.
     pub(crate) seq: u64,
-    /// The session's time: never runs backwards.
+    /// Session time; never decreases.
     pub(crate) now: u64,
-    /// Any event so far had a time; without one nothing expires.
-    pub(crate) timed: bool,
-    /// How long the session has been at work, waiting for people left out.
+    /// Whether any event so far carried a timestamp. Without timestamps, nothing expires.
+    pub(crate) has_time: bool,
+    /// Active time of the session, excluding time spent waiting for people.
     pub(crate) active_ms: u64,
-    /// How long ago the session began.
+    /// Wall-clock time since the session started.
     pub(crate) wall_ms: u64,
-    /// The version of the decision rules that the session is under.
+    /// The session's version of the decision rules.
     pub(crate) rules: RulesVersion,
-    /// What custom rules may look at; worked out only if there are rules.
-    pub(crate) counters: Option<&'a Counters>,
+    /// Input of custom rules; computed only if the policy has rules.
+    pub(crate) counters: Option<&'a SessionCounters>,
 }
 
-/// The longest name that feedback repeats.
+/// Longest name shown in feedback.
 const LABEL_BYTES: usize = 64;
-/// The longest title of a check that feedback repeats, in words and bytes: `docs updated`.
+/// Longest check title shown in feedback, in words and bytes (example: `docs updated`).
 const TITLE_WORDS: usize = 3;
 const TITLE_BYTES: usize = 32;
-/// Stands for a name that feedback does not repeat.
+/// Placeholder for a name that feedback must not show.
 const WITHHELD: &str = "(name withheld)";
 
-impl Cx<'_> {
-    /// The way through the nodes as reports show it.
+impl GuardContext<'_> {
+    /// The most recent nodes, as reports show them.
     pub(crate) fn trail(&self) -> Vec<String> {
-        self.flow.trail(self.limits.shown_history(self.rules))
+        self.position.trail(self.limits.shown_history(self.rules))
     }
 
-    /// A name as messages and feedback may show it. An agent chooses the names of its tools and nodes, and feedback is
-    /// read by a model: a name that is not an identifier could be an instruction. Version 1 of the rules repeats any.
-    pub(crate) fn label<'n>(&self, name: &'n str) -> &'n str {
+    /// A name that is safe to show in messages and feedback. Agents choose tool and node names, and models read
+    /// feedback, so a name that is not an identifier could carry a prompt injection. Version 1 of the rules shows any
+    /// name.
+    pub(crate) fn safe_name<'n>(&self, name: &'n str) -> &'n str {
         if self.rules == RulesVersion::V1 || is_identifier(name) { name } else { WITHHELD }
     }
 
-    /// The same for the title of a check, which may have a few words.
-    pub(crate) fn title<'n>(&self, name: &'n str) -> &'n str {
+    /// Like [`Self::safe_name`], for a check title, which may have a few words.
+    pub(crate) fn safe_title<'n>(&self, name: &'n str) -> &'n str {
         let short = name.len() <= TITLE_BYTES && name.split(' ').count() <= TITLE_WORDS;
-        if short && name.split(' ').all(is_identifier) { name } else { self.label(name) }
+        if short && name.split(' ').all(is_identifier) { name } else { self.safe_name(name) }
     }
 }
 
@@ -105,27 +106,27 @@ fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.len() <= LABEL_BYTES && name.bytes().all(plain)
 }
 
-/// One guard: its state is the implementing type.
+/// A guard. The implementing type is its state.
 pub(crate) trait Guard {
-    /// Before an act: may it go on? Looks and changes nothing.
-    fn ask(&self, _cx: &Cx<'_>, _trips: &mut Trips) {}
-    /// After an act was accepted, or when a fact arrived: count, and perhaps trip.
-    fn tell(&mut self, _cx: &Cx<'_>, _trips: &mut Trips) {}
-    /// After an act was refused; `mine` if this guard was among those who refused.
-    fn refused(&mut self, _cx: &Cx<'_>, _mine: bool) {}
-    /// A person spoke: what repeats from here on repeats at their wish.
-    fn fresh(&mut self) {}
-    /// A person set the counters back to zero.
+    /// Checks a request before it runs. Must not change state.
+    fn check(&self, _cx: &GuardContext<'_>, _trips: &mut Trips) {}
+    /// Records an accepted request or a fact; may trip.
+    fn record(&mut self, _cx: &GuardContext<'_>, _trips: &mut Trips) {}
+    /// Records a denied request; `mine` is set if this guard denied it.
+    fn on_denied(&mut self, _cx: &GuardContext<'_>, _mine: bool) {}
+    /// Called when a person speaks: repetition after that is at their request.
+    fn on_user_input(&mut self) {}
+    /// Resets the counters after a release.
     fn reset(&mut self) {}
 
-    /// The layout in which this guard's state is stored. Raise it when a field is added, removed or changed, and
-    /// teach [`Guard::read`] the layouts before it.
+    /// Version of the stored state layout. Increment it when a field is added, removed or changed, and keep
+    /// [`Guard::read`] able to read older layouts.
     const LAYOUT: u16 = 1;
 
-    /// Reads a stored state; returns it with the bytes that follow.
+    /// Decodes a stored state and returns it with the remaining bytes.
     ///
     /// # Errors
-    /// If the layout is not known or the bytes do not fit it.
+    /// If the layout is unknown or the bytes do not match it.
     fn read(layout: u16, bytes: &[u8]) -> postcard::Result<(Self, &[u8])>
     where
         Self: Sized + DeserializeOwned,
@@ -134,51 +135,51 @@ pub(crate) trait Guard {
     }
 }
 
-/// Names, fields and types of all guards in the order in which they are asked.
+/// Declares all guards, in evaluation order.
 macro_rules! all_guards {
     ($($name:ident: $type:ty),* $(,)?) => {
         /// The state of every guard.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub(crate) struct Watch {
+        pub(crate) struct GuardStates {
             $(pub(crate) $name: $type,)*
         }
 
-        impl Watch {
-            /// The names of the guards, as policies and trips write them.
+        impl GuardStates {
+            /// Guard names, as used in policies and trips.
             pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Puts an act to every guard.
-            pub(crate) fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
-                $(self.$name.ask(cx, trips);)*
+            /// Runs `check` of every guard.
+            pub(crate) fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
+                $(self.$name.check(cx, trips);)*
             }
 
-            /// Tells every guard what happened.
-            pub(crate) fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-                $(self.$name.tell(cx, trips);)*
+            /// Runs `record` of every guard.
+            pub(crate) fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
+                $(self.$name.record(cx, trips);)*
             }
 
-            /// Tells every guard that an act was refused.
-            pub(crate) fn refused(&mut self, cx: &Cx<'_>, trips: &Trips) {
-                $(self.$name.refused(cx, trips.refuses(stringify!($name)));)*
+            /// Runs `on_denied` of every guard.
+            pub(crate) fn on_denied(&mut self, cx: &GuardContext<'_>, trips: &Trips) {
+                $(self.$name.on_denied(cx, trips.is_blocked_by(stringify!($name)));)*
             }
 
-            /// A person spoke.
-            pub(crate) fn fresh(&mut self) {
-                $(self.$name.fresh();)*
+            /// Runs `on_user_input` of every guard.
+            pub(crate) fn on_user_input(&mut self) {
+                $(self.$name.on_user_input();)*
             }
 
-            /// Sets one guard's counters back to zero, or all if no name is given.
+            /// Resets the counters of one guard, or of all guards if no name is given.
             pub(crate) fn reset(&mut self, guard: Option<&str>) {
                 $(if guard.is_none_or(|name| name == stringify!($name)) { self.$name.reset(); })*
             }
 
-            /// Writes every guard's state as a section of its own.
-            pub(crate) fn write(&self, sections: &mut Sections) -> postcard::Result<()> {
+            /// Writes each guard's state as a separate section.
+            pub(crate) fn write(&self, sections: &mut SectionWriter) -> postcard::Result<()> {
                 $(sections.write(stringify!($name), <$type as Guard>::LAYOUT, &self.$name)?;)*
                 Ok(())
             }
 
-            /// Reads one guard's state and returns the bytes that follow it; `None` if there is no such guard.
+            /// Decodes one guard's state and returns the remaining bytes; `None` if there is no such guard.
             pub(crate) fn read<'b>(
                 &mut self,
                 guard: &str,
@@ -199,34 +200,34 @@ macro_rules! all_guards {
 }
 
 all_guards! {
-    budget: budget::Budget,
-    workflow: workflow::DeclaredWorkflow,
-    visits: visits::Visits,
-    transitions: transitions::Transitions,
-    cycle: cycle::Cycle,
-    repetition: repetition::Repetition,
-    recurrence: recurrence::Recurrence,
-    stall: stall::Stall,
-    oscillation: oscillation::Oscillation,
-    error_streak: error_streak::ErrorStreak,
-    validation: validation::Validation,
-    retry: retry::Retry,
-    gate: gate::Gate,
-    confirmation: confirmation::Confirmation,
-    question: question::Question,
-    denial: denial::Denial,
-    monologue: monologue::Monologue,
-    rule: rules::Rules,
+    budget: budget::BudgetGuard,
+    workflow: declared_workflow::DeclaredWorkflowGuard,
+    visits: visits::VisitsGuard,
+    transitions: transitions::TransitionsGuard,
+    cycle: cycle::CycleGuard,
+    repetition: repetition::RepetitionGuard,
+    recurrence: recurrence::RecurrenceGuard,
+    stall: stall::StallGuard,
+    oscillation: oscillation::OscillationGuard,
+    error_streak: error_streak::ErrorStreakGuard,
+    validation: validation::ValidationGuard,
+    retry: retry::RetryGuard,
+    gate: gate::GateGuard,
+    confirmation: confirmation::ConfirmationGuard,
+    question: question::QuestionGuard,
+    denial: denial::DenialGuard,
+    monologue: monologue::MonologueGuard,
+    rule: rule::RuleGuard,
 }
 
-/// The names of all guards, in the order in which they are asked.
-pub const GUARDS: &[&str] = Watch::NAMES;
+/// Names of all guards, in evaluation order.
+pub const GUARD_NAMES: &[&str] = GuardStates::NAMES;
 
-/// Which step of its own ladder a guard is on: after enough vetoes the next one is a halt.
-pub(crate) fn ladder(vetoes: u32, most: Option<u64>) -> crate::decision::Severity {
+/// Severity of a guard's next denial: a halt once the guard has denied often enough, otherwise a block.
+pub(crate) fn escalated_severity(vetoes: u32, most: Option<u64>) -> crate::decision::TripSeverity {
     match most {
-        Some(most) if u64::from(vetoes) + 1 >= most => crate::decision::Severity::Halt,
-        _ => crate::decision::Severity::Block,
+        Some(most) if u64::from(vetoes) + 1 >= most => crate::decision::TripSeverity::Halt,
+        _ => crate::decision::TripSeverity::Block,
     }
 }
 

@@ -1,53 +1,53 @@
-//! `monologue`: the same or nearly the same message again and again, and chanting inside one message.
+//! `monologue`: repeated or nearly repeated messages, and chanting within one message.
 //!
-//! Messages are compared as sets of word triples, so that a changed name or number does not hide the repetition.
-//! Only messages with nothing between count: a tool that ran or a person who spoke ends the row.
+//! Messages are compared as sets of word triples, so a changed name or number does not hide the repetition. Only
+//! messages with nothing in between count: a tool call or a user message ends the run.
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::Kind;
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::{push_bounded, truncate_bytes};
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::MESSAGE_BYTES;
-use crate::window::{cut, keep};
 use serde::{Deserialize, Serialize};
 
-/// How many word triples stand for a message.
-const SKETCH: usize = 64;
-/// The longest chanted phrase that is looked for, in words.
-const PHRASE: usize = 32;
+/// Number of word triples in a message sketch.
+const SKETCH_SIZE: usize = 64;
+/// Longest detected chant phrase, in words.
+const MAX_PHRASE_WORDS: usize = 32;
 /// A chant must cover at least this many words and characters.
-const CHANT_WORDS: usize = 24;
-const CHANT_CHARS: usize = 100;
-const EVENTS: usize = 16;
+const MIN_CHANT_WORDS: usize = 24;
+const MIN_CHANT_CHARS: usize = 100;
+const MAX_EVENTS: usize = 16;
 
-/// The last message, and how often it came.
+/// The last message and its repetition counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Monologue {
+pub(crate) struct MonologueGuard {
     sketch: Vec<Fingerprint>,
-    /// Nearly the same messages in a row.
-    row: u32,
-    /// Messages with the very same words in a row.
-    equal: u32,
-    /// The message has one or two words only.
-    short: bool,
+    /// Number of nearly identical messages in a row.
+    similar_count: u32,
+    /// Number of messages with identical words in a row.
+    equal_count: u32,
+    /// Whether the message has only one or two words.
+    is_short: bool,
     events: Vec<u64>,
 }
 
-struct Word {
+struct HashedWord {
     hash: Fingerprint,
     chars: usize,
     letters: bool,
 }
 
-fn words(text: &str) -> Vec<Word> {
+fn hash_words(text: &str) -> Vec<HashedWord> {
     let mut buffer = String::new();
-    cut(text, MESSAGE_BYTES)
+    truncate_bytes(text, MESSAGE_BYTES)
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(|word| {
             buffer.clear();
             buffer.extend(word.chars().flat_map(char::to_lowercase));
-            Word {
+            HashedWord {
                 hash: Fingerprint::of_text(&buffer),
                 chars: word.chars().count(),
                 letters: word.chars().any(char::is_alphabetic),
@@ -56,26 +56,26 @@ fn words(text: &str) -> Vec<Word> {
         .collect()
 }
 
-/// The smallest fingerprints of all word triples: equal sets have equal sketches, near sets have near ones.
-fn sketch(words: &[Word]) -> Vec<Fingerprint> {
+/// MinHash sketch: the smallest fingerprints of all word triples. Similar messages have similar sketches.
+fn sketch(words: &[HashedWord]) -> Vec<Fingerprint> {
     let mut all: Vec<Fingerprint> = if words.len() < 3 {
-        vec![words.iter().fold(Fingerprint::of_text("short"), |all, word| all.with(word.hash))]
+        vec![words.iter().fold(Fingerprint::of_text("short"), |all, word| all.combine(word.hash))]
     } else {
         words
             .windows(3)
-            .map(|triple| triple.iter().fold(Fingerprint::NONE, |all, word| all.with(word.hash)))
+            .map(|triple| triple.iter().fold(Fingerprint::NONE, |all, word| all.combine(word.hash)))
             .collect()
     };
     all.sort_unstable();
     all.dedup();
-    all.truncate(SKETCH);
+    all.truncate(SKETCH_SIZE);
     all
 }
 
-/// How many percent of the smallest triples of both messages together belong to both.
-fn likeness(left: &[Fingerprint], right: &[Fingerprint]) -> u64 {
+/// Estimated percentage of word triples that two messages share.
+fn similarity_percent(left: &[Fingerprint], right: &[Fingerprint]) -> u64 {
     let (mut i, mut j, mut both, mut all) = (0, 0, 0_u64, 0_u64);
-    while all < SKETCH as u64 && (i < left.len() || j < right.len()) {
+    while all < SKETCH_SIZE as u64 && (i < left.len() || j < right.len()) {
         match (left.get(i), right.get(j)) {
             (Some(a), Some(b)) if a == b => {
                 both += 1;
@@ -91,9 +91,9 @@ fn likeness(left: &[Fingerprint], right: &[Fingerprint]) -> u64 {
     (both * 100).checked_div(all).unwrap_or(0)
 }
 
-/// The longest row of one phrase inside a message: its length in words, and how often it stands.
-fn chant(words: &[Word], passes: u64) -> Option<(usize, u64)> {
-    (1..=PHRASE.min(words.len() / 2)).find_map(|period| {
+/// A repeated phrase within a message: its length in words and its number of repetitions.
+fn find_chant(words: &[HashedWord], passes: u64) -> Option<(usize, u64)> {
+    (1..=MAX_PHRASE_WORDS.min(words.len() / 2)).find_map(|period| {
         let (mut run, mut best) = (0_usize, (0_usize, 0_usize));
         for at in period..words.len() {
             run = if words[at].hash == words[at - period].hash { run + 1 } else { 0 };
@@ -104,101 +104,120 @@ fn chant(words: &[Word], passes: u64) -> Option<(usize, u64)> {
         let (run, end) = best;
         let span = words.get((end + 1).saturating_sub(run + period)..=end)?;
         let times = (run / period + 1) as u64;
-        let long =
-            span.len() >= CHANT_WORDS && span.iter().map(|word| word.chars).sum::<usize>() >= CHANT_CHARS;
+        let long = span.len() >= MIN_CHANT_WORDS
+            && span.iter().map(|word| word.chars).sum::<usize>() >= MIN_CHANT_CHARS;
         (times >= passes && long && span.iter().any(|word| word.letters)).then_some((period, times))
     })
 }
 
-impl Monologue {
-    fn hear(&mut self, cx: &Cx<'_>, text: &str, trips: &mut Trips) {
+impl MonologueGuard {
+    fn record_message(&mut self, cx: &GuardContext<'_>, text: &str, trips: &mut Trips) {
         let limits = &cx.limits.monologue;
-        let words = words(text);
+        let words = hash_words(text);
         if words.is_empty() || !limits.mode.is_on() {
             return;
         }
         let sketch = sketch(&words);
-        let likeness = likeness(&self.sketch, &sketch);
-        let alike = likeness >= limits.similarity_percent.max(1) && self.row > 0;
-        self.equal = if likeness == 100 && self.row > 0 { self.equal.saturating_add(1) } else { 1 };
+        let likeness = similarity_percent(&self.sketch, &sketch);
+        let alike = likeness >= limits.similarity_percent.max(1) && self.similar_count > 0;
+        self.equal_count =
+            if likeness == 100 && self.similar_count > 0 { self.equal_count.saturating_add(1) } else { 1 };
         if alike {
-            self.row = self.row.saturating_add(1);
+            self.similar_count = self.similar_count.saturating_add(1);
         } else {
-            self.row = 1;
+            self.similar_count = 1;
             self.events.clear();
         }
-        keep(&mut self.events, cx.seq, EVENTS);
+        push_bounded(&mut self.events, cx.seq, MAX_EVENTS);
         self.sketch = sketch;
-        self.short = words.len() < 3;
-        self.judge_row(cx, trips);
-        if let Some((period, times)) = limits.chant.and_then(|passes| chant(&words, passes)) {
+        self.is_short = words.len() < 3;
+        self.check_similar_messages(cx, trips);
+        if let Some((period, times)) = limits.chant.and_then(|passes| find_chant(&words, passes)) {
             let limit = limits.chant.unwrap_or(0);
-            let severity = if times >= limit * 2 { Severity::Block } else { Severity::Warn };
-            let draft = Draft::new(
+            let severity = if times >= limit * 2 { TripSeverity::Block } else { TripSeverity::Warn };
+            let draft = TripBuilder::new(
                 "monologue",
                 "monologue",
                 severity,
-                format!("one phrase of {period} words stands {times} times in one message"),
+                cx.rules.wording(
+                    format!("one phrase of {period} words stands {times} times in one message"),
+                    format!("one phrase of {period} words is repeated {times} times in one message"),
+                ),
             )
             .count(times, limit)
             .scope("sign", "chant")
             .events(vec![cx.seq])
-            .block(period as u64, times, Vec::new())
+            .repeating(period as u64, times, Vec::new())
             .actions(&["try_different_approach", "retry_with_new_provider"])
-            .halts_as(HaltReason::Stalled)
+            .halt_reason(HaltReason::Stalled)
             .feedback("Your message repeats one phrase over and over. Stop and say it once.");
             trips.add(limits.mode, draft);
         }
     }
 
-    /// The very same words are a sign at `limit`; nearly the same ones may be honest rewording, and are given twice
-    /// as long. A refusal takes twice as many again, because a sentence does no harm by itself.
-    fn judge_row(&self, cx: &Cx<'_>, trips: &mut Trips) {
+    /// Trips on repeated messages. Identical words trip at `limit`; near-identical ones may be legitimate rewording and
+    /// get twice the limit. A block takes twice as many again, because a message does no harm by itself.
+    fn check_similar_messages(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
         let limits = &cx.limits.monologue;
         let Some(limit) = limits.limit else { return };
-        // A word or two ("Observation", "ok") says so little that its repetition says little as well.
-        let short = u64::from(self.short) + 1;
-        let (row, equal) = (u64::from(self.row) / short, u64::from(self.equal) / short);
+        // Repeating one or two words ("Observation", "ok") is a weak signal.
+        let short = u64::from(self.is_short) + 1;
+        let (row, equal) = (u64::from(self.similar_count) / short, u64::from(self.equal_count) / short);
         let (count, what) = if equal >= limit { (equal, "the same") } else { (row / 2, "nearly the same") };
         let severity = if count >= limit * 3 {
-            Severity::Halt
+            TripSeverity::Halt
         } else if count >= limit * 2 {
-            Severity::Block
+            TripSeverity::Block
         } else if count >= limit {
-            Severity::Warn
+            TripSeverity::Warn
         } else {
             return;
         };
         let times = if equal >= limit { equal } else { row };
-        let draft = Draft::new("monologue", "monologue", severity, format!("{what} message {times} times, with nothing done between"))
+        let (message, feedback) = cx.rules.wording(
+            (
+                format!("{what} message {times} times, with nothing done between"),
+                format!(
+                    "You have said {what} {times} times and done nothing between. Act, or say what you are waiting for."
+                ),
+            ),
+            (
+                format!("{what} message {times} times, with no action in between"),
+                format!(
+                    "You have sent {what} message {times} times and taken no action in between. Act, or say what you \
+                     are waiting for."
+                ),
+            ),
+        );
+        let draft = TripBuilder::new("monologue", "monologue", severity, message)
             .count(times, limit)
             .events(self.events.clone())
-            .block(1, times, self.sketch.iter().take(1).copied().collect())
+            .repeating(1, times, self.sketch.iter().take(1).copied().collect())
             .actions(&["try_different_approach", "switch_to_interactive"])
-            .halts_as(HaltReason::Stalled)
-            .feedback(format!("You have said {what} {times} times and done nothing between. Act, or say what you are waiting for."));
+            .halt_reason(HaltReason::Stalled)
+            .feedback(feedback);
         trips.add(limits.mode, draft);
     }
 }
 
-impl Guard for Monologue {
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+impl Guard for MonologueGuard {
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         match &cx.event.kind {
-            Kind::AssistantMessage { text, .. } => self.hear(cx, text, trips),
-            Kind::ToolRequested { .. } | Kind::ToolFinished { .. } => {
-                self.row = 0;
-                self.equal = 0;
+            EventKind::AssistantMessage { text, .. } => self.record_message(cx, text, trips),
+            EventKind::ToolRequested { .. } | EventKind::ToolFinished { .. } => {
+                self.similar_count = 0;
+                self.equal_count = 0;
             }
             _ => {}
         }
     }
 
-    fn fresh(&mut self) {
-        *self = Monologue::default();
+    fn on_user_input(&mut self) {
+        *self = MonologueGuard::default();
     }
 
     fn reset(&mut self) {
-        *self = Monologue::default();
+        *self = MonologueGuard::default();
     }
 }
 

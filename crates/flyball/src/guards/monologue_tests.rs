@@ -1,16 +1,16 @@
-//! When two messages are alike, and when a message chants.
+//! Tests of message similarity and chant detection.
 
-use super::{chant, likeness, sketch, words};
+use super::{find_chant, hash_words, similarity_percent, sketch};
 
-fn alike(left: &str, right: &str) -> u64 {
-    likeness(&sketch(&words(left)), &sketch(&words(right)))
+fn text_similarity(left: &str, right: &str) -> u64 {
+    similarity_percent(&sketch(&hash_words(left)), &sketch(&hash_words(right)))
 }
 
 const LONG: &str = "First I read the whole module again, then I collect all the callers of the function, after that I \
                     write down what each of them expects, and only then I change the file so that nothing breaks.";
 
 #[test]
-fn likeness_goes_from_nothing_to_all() {
+fn similarity_ranges_from_0_to_100() {
     for (name, left, right, low, high) in [
         ("the same words", LONG, LONG, 100, 100),
         ("case and punctuation", "Let me check that.", "let ME check: that!", 100, 100),
@@ -23,44 +23,44 @@ fn likeness_goes_from_nothing_to_all() {
         ("short against long", "ok", LONG, 0, 0),
         ("another alphabet", "Удали все задачи про Варю", "удали ВСЕ задачи про варю!", 100, 100),
     ] {
-        let seen = alike(left, right);
+        let seen = text_similarity(left, right);
         assert!((low..=high).contains(&seen), "{name}: {seen}");
-        assert_eq!(seen, alike(right, left), "{name}: it is the same both ways");
+        assert_eq!(seen, text_similarity(right, left), "{name}: not symmetric");
     }
-    assert_eq!(likeness(&[], &[]), 0);
+    assert_eq!(similarity_percent(&[], &[]), 0);
 }
 
 #[test]
-fn a_long_message_is_sketched_in_bounds() {
+fn sketch_of_a_long_message_is_bounded() {
     let long = (0..5_000).map(|n| format!("word{n} ")).collect::<String>();
-    assert!(sketch(&words(&long)).len() <= super::SKETCH);
-    assert_eq!(alike(&long, &long), 100);
-    assert!(alike(&long, &long.replace("word1 ", "other ")) >= 90);
+    assert!(sketch(&hash_words(&long)).len() <= super::SKETCH_SIZE);
+    assert_eq!(text_similarity(&long, &long), 100);
+    assert!(text_similarity(&long, &long.replace("word1 ", "other ")) >= 90);
 }
 
 #[test]
-fn chanting_is_heard() {
+fn chanting_is_detected() {
     for (name, text, period, times) in [
         ("one word", "banana ".repeat(30), 1, 30),
         ("a phrase of seven words", "I must check the file once more. ".repeat(5), 7, 5),
-        ("after an honest beginning", format!("{LONG} {}", "let me try it again now. ".repeat(6)), 6, 6),
-        ("before an honest end", format!("{} {LONG}", "let me try it again now. ".repeat(6)), 6, 6),
-        ("a long phrase", format!("{LONG} ").repeat(4), words(LONG).len(), 4),
+        ("after normal text", format!("{LONG} {}", "let me try it again now. ".repeat(6)), 6, 6),
+        ("before normal text", format!("{} {LONG}", "let me try it again now. ".repeat(6)), 6, 6),
+        ("a long phrase", format!("{LONG} ").repeat(4), hash_words(LONG).len(), 4),
     ] {
-        let found = chant(&words(&text), 4);
-        if period <= super::PHRASE {
+        let found = find_chant(&hash_words(&text), 4);
+        if period <= super::MAX_PHRASE_WORDS {
             assert_eq!(found, Some((period, times)), "{name}");
         } else {
-            assert_eq!(found, None, "{name}: longer than what is looked for");
+            assert_eq!(found, None, "{name}: longer than the detection window");
         }
     }
 }
 
 #[test]
-fn what_is_no_chant() {
+fn ordinary_text_is_not_a_chant() {
     for (name, text) in [
         ("nothing", String::new()),
-        ("honest text", LONG.to_owned()),
+        ("normal text", LONG.to_owned()),
         ("three times for emphasis", "I must check the file once more. ".repeat(3)),
         ("a short stutter", "no no no no no no".to_owned()),
         ("numbers in a table", "0 1 0 1 ".repeat(60)),
@@ -70,21 +70,21 @@ fn what_is_no_chant() {
             (0..30).map(|n| format!("read file number {} now. ", "x".repeat(n + 1))).collect(),
         ),
     ] {
-        assert_eq!(chant(&words(&text), 4), None, "{name}");
+        assert_eq!(find_chant(&hash_words(&text), 4), None, "{name}");
     }
 }
 
 #[test]
-fn more_passes_may_be_asked_for() {
-    let text = words(&"I must check the file once more. ".repeat(5)).len();
+fn chant_requires_the_given_number_of_passes() {
+    let text = hash_words(&"I must check the file once more. ".repeat(5)).len();
     assert_eq!(text, 35);
     let text = "I must check the file once more. ".repeat(5);
-    assert_eq!(chant(&words(&text), 5), Some((7, 5)));
-    assert_eq!(chant(&words(&text), 6), None);
+    assert_eq!(find_chant(&hash_words(&text), 5), Some((7, 5)));
+    assert_eq!(find_chant(&hash_words(&text), 6), None);
 }
 
 #[test]
 fn only_the_beginning_of_a_huge_message_is_read() {
     let huge = "banana ".repeat(1_000_000);
-    assert!(words(&huge).len() <= crate::limits::MESSAGE_BYTES / 7 + 1);
+    assert!(hash_words(&huge).len() <= crate::limits::MESSAGE_BYTES / 7 + 1);
 }

@@ -1,27 +1,27 @@
-//! `question`: the same question to a person, again and again (seed 001's symptom).
+//! `question`: the same question asked repeatedly.
 //!
-//! The person's answers between do not clear the row: being asked once more after every answer is the loop. Another
-//! question, a settled confirmation or a tool that succeeds clears it.
+//! Answers in between do not reset the count: asking again after every answer is the loop. A different question or a
+//! successful tool call resets it.
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::Kind;
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::push_bounded;
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::window::keep;
 use serde::{Deserialize, Serialize};
 
-const EVENTS: usize = 16;
+const MAX_EVENTS: usize = 16;
 
-/// The question that was asked last, and how often in a row.
+/// The last question, and how often it was asked in a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct QuestionGuard {
     text: Fingerprint,
-    row: u32,
+    repeat_count: u32,
     events: Vec<u64>,
 }
 
-/// A question's fingerprint: case, spacing and punctuation do not matter.
-fn fingerprint(text: &str) -> Fingerprint {
+/// Fingerprint of a question, ignoring case, spacing and punctuation.
+fn question_fingerprint(text: &str) -> Fingerprint {
     let mut words = String::with_capacity(text.len());
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         words.extend(word.chars().flat_map(char::to_lowercase));
@@ -30,54 +30,59 @@ fn fingerprint(text: &str) -> Fingerprint {
     Fingerprint::of_text(&words)
 }
 
-fn asked(kind: &Kind) -> Option<&str> {
+fn question_text(kind: &EventKind) -> Option<&str> {
     match kind {
-        Kind::QuestionAsked { text } => Some(text),
-        Kind::ConfirmationRequested { question, .. } => question.as_deref(),
+        EventKind::QuestionAsked { text } => Some(text),
+        EventKind::ConfirmationRequested { question, .. } => question.as_deref(),
         _ => None,
     }
 }
 
-impl Guard for Question {
-    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
-        let Some(text) = asked(&cx.event.kind) else { return };
+impl Guard for QuestionGuard {
+    fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let Some(text) = question_text(&cx.event.kind) else { return };
         let limits = &cx.limits.question;
         let (Some(limit), true) = (limits.limit, limits.mode.is_on()) else { return };
-        let row = if fingerprint(text) == self.text { u64::from(self.row) + 1 } else { 1 };
+        let row = if question_fingerprint(text) == self.text { u64::from(self.repeat_count) + 1 } else { 1 };
         let severity = if row >= limit {
-            Severity::Halt
+            TripSeverity::Halt
         } else if limit > 2 && row + 1 == limit {
-            Severity::Warn
+            TripSeverity::Warn
         } else {
             return;
         };
         let mut events = self.events.clone();
         events.push(cx.seq);
-        let draft = Draft::new("question", "repeated_question", severity, format!("the same question was asked {row} times in a row"))
+        let message = format!("the same question was asked {row} times in a row");
+        let use_answer = cx.rules.wording(
+            "The answer was given; work with it or hand over to a person.",
+            "It was already answered; use that answer or hand over to a person.",
+        );
+        let draft = TripBuilder::new("question", "repeated_question", severity, message)
             .count(row, limit)
             .events(events)
-            .block(1, row, vec![self.text])
+            .repeating(1, row, vec![self.text])
             .actions(&["switch_to_interactive", "check_that_answers_are_stored", "release"])
-            .halts_as(HaltReason::Stalled)
-            .feedback(format!("You have asked the same question {row} times. The answer was given; work with it or hand over to a person."));
+            .halt_reason(HaltReason::Stalled)
+            .feedback(format!("You have asked the same question {row} times. {use_answer}"));
         trips.add(limits.mode, draft);
     }
 
-    fn tell(&mut self, cx: &Cx<'_>, _trips: &mut Trips) {
-        if let Some(text) = asked(&cx.event.kind) {
-            let text = fingerprint(text);
+    fn record(&mut self, cx: &GuardContext<'_>, _trips: &mut Trips) {
+        if let Some(text) = question_text(&cx.event.kind) {
+            let text = question_fingerprint(text);
             if text != self.text {
                 self.reset();
             }
             self.text = text;
-            self.row = self.row.saturating_add(1);
-            keep(&mut self.events, cx.seq, EVENTS);
+            self.repeat_count = self.repeat_count.saturating_add(1);
+            push_bounded(&mut self.events, cx.seq, MAX_EVENTS);
         } else if cx.facts.result.as_ref().is_some_and(|result| !result.failed && !result.ignored) {
             self.reset();
         }
     }
 
     fn reset(&mut self) {
-        *self = Question::default();
+        *self = QuestionGuard::default();
     }
 }

@@ -1,42 +1,42 @@
-//! `stall`: work that goes on and moves nothing (seed 004).
+//! `stall`: work without progress.
 //!
-//! The same output of a node again and again, a diff that does not change, a set of failing tests that stays, no new
-//! minimum of failures, a checklist or score that does not rise. Each is counted including the first observation. Any
-//! signal that does move clears the repeated outputs, and so does a person who speaks: the same short answer to three
-//! questions of theirs is no stall. A signal that the workflow declares and that did not come in an
-//! iteration counts as unchanged. In a dialogue: turns of a person without any progress (`turns`).
+//! Detects repeated node outputs, an unchanged diff, an unchanged set of failing tests, no new minimum of failures, and
+//! a checklist or score that does not rise. Counts include the first observation. Progress on any signal clears the
+//! repeated outputs, and so does a user message: the same short answer to three questions is not a stall. A declared
+//! signal that is not reported in an iteration counts as unchanged. In a dialogue, counts user turns without progress
+//! (`turns`).
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::{Better, Kind, Origin};
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::{BoundedMap, push_bounded, truncate_bytes};
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::{BetterDirection, EventKind, MessageOrigin};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{SHOWN_NAME_BYTES, SIGNALS};
-use crate::observation::failing_set;
-use crate::policy::OnStall;
+use crate::observation::sorted_failing;
+use crate::policy::OnStallAction;
 use crate::rules_version::RulesVersion;
-use crate::window::{Keyed, cut, keep};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-const OUTPUTS: usize = 64;
-const TREND: usize = 8;
-const NAMES: usize = 4;
-const RECENT: usize = 4;
+const MAX_OUTPUTS: usize = 64;
+const MAX_TREND: usize = 8;
+const MAX_NAMES: usize = 4;
+const MAX_RECENT: usize = 4;
 
-/// A row of equal observations.
+/// A run of equal observations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Row {
+struct EqualRun {
     value: Fingerprint,
     count: u32,
-    first: u64,
+    first_seq: u64,
 }
 
-impl Row {
-    fn take(&mut self, value: Fingerprint, seq: u64) -> u64 {
+impl EqualRun {
+    fn push(&mut self, value: Fingerprint, seq: u64) -> u64 {
         if self.value == value && self.count > 0 {
             self.count = self.count.saturating_add(1);
         } else {
-            *self = Row { value, count: 1, first: seq };
+            *self = EqualRun { value, count: 1, first_seq: seq };
         }
         u64::from(self.count)
     }
@@ -44,77 +44,91 @@ impl Row {
 
 /// One progress signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Signal {
+struct SignalState {
     name: String,
-    row: Row,
-    /// The best value so far, in thousandths, turned so that higher is better.
+    run: EqualRun,
+    /// Best value so far, in thousandths, with the sign adjusted so that higher is better.
     best: Option<i64>,
     /// Observations since the best one.
-    since: u32,
+    since_best: u32,
     trend: Vec<i64>,
     names: Vec<String>,
     /// The last states, newest last.
     recent: Vec<Fingerprint>,
-    /// It came in the current iteration.
-    seen: bool,
+    /// Whether it was reported in the current iteration.
+    reported: bool,
 }
 
-/// What was observed of outputs and signals.
+/// Observed outputs and signals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stall {
-    outputs: Keyed<Row, OUTPUTS>,
-    signals: Vec<Signal>,
-    /// Turns of a person since something moved.
+pub(crate) struct StallGuard {
+    outputs: BoundedMap<EqualRun, MAX_OUTPUTS>,
+    signals: Vec<SignalState>,
+    /// User turns since the last progress.
     idle_turns: u32,
 }
 
 /// One observation of a signal.
-struct Observed {
+struct SignalObservation {
     state: Fingerprint,
     /// In thousandths, higher is better; `None` if the signal has no order.
     score: Option<i64>,
     /// The number for the trend.
     shown: Option<i64>,
     names: Vec<String>,
-    /// Nothing is left to do.
+    /// Whether nothing is left to do.
     done: bool,
 }
 
-/// Version 1 of the rules: whether the name of a signal sounds as if smaller numbers were better.
-fn falls(signal: &str) -> bool {
+/// Version 1 of the rules: guesses from a signal's name whether lower numbers are better.
+fn is_lower_better_by_name(signal: &str) -> bool {
     ["test", "fail", "error", "warning", "lint", "remaining", "open"].iter().any(|word| signal.contains(word))
 }
 
-#[expect(
-    clippy::float_arithmetic,
-    reason = "a measured number is read once and is whole thousandths from then on"
-)]
+#[expect(clippy::float_arithmetic, reason = "a measured number is converted once to integer thousandths")]
 fn thousandths(number: &Number) -> i64 {
     number.as_f64().map_or(0, |value| (value * 1000.0).round().clamp(-9e17, 9e17) as i64)
 }
 
-/// In which direction a number gets better, if that is known.
-fn direction(signal: &str, better: Option<Better>, rules: RulesVersion) -> Option<Better> {
+/// The direction in which a number improves, if known.
+fn direction(signal: &str, better: Option<BetterDirection>, rules: RulesVersion) -> Option<BetterDirection> {
     if rules == RulesVersion::V1 {
-        return Some(if falls(signal) { Better::Down } else { Better::Up });
+        return Some(if is_lower_better_by_name(signal) {
+            BetterDirection::Down
+        } else {
+            BetterDirection::Up
+        });
     }
-    better.or_else(|| Better::of_builtin(signal))
+    better.or_else(|| BetterDirection::for_builtin_signal(signal))
 }
 
-fn observed(kind: &Kind, content_state: Option<Fingerprint>, rules: RulesVersion) -> Option<Observed> {
-    let Kind::Progress { signal, content, hash, value, failing, done, total, better } = kind else {
+fn parse_observation(
+    kind: &EventKind,
+    content_state: Option<Fingerprint>,
+    rules: RulesVersion,
+) -> Option<SignalObservation> {
+    let EventKind::Progress { signal, content, hash, value, failing, done, total, better } = kind else {
         return None;
     };
-    let mut seen =
-        Observed { state: Fingerprint::NONE, score: None, shown: None, names: Vec::new(), done: false };
+    let mut seen = SignalObservation {
+        state: Fingerprint::NONE,
+        score: None,
+        shown: None,
+        names: Vec::new(),
+        done: false,
+    };
     if let Some(failing) = failing {
-        let names = failing_set(failing);
+        let names = sorted_failing(failing);
         let count = names.len() as i64;
         seen.state = Fingerprint::of_text(&names.join("\n"));
         seen.score = Some(-count * 1000);
         seen.shown = Some(count);
         seen.done = names.is_empty();
-        seen.names = names.iter().take(NAMES).map(|name| cut(name, SHOWN_NAME_BYTES).to_owned()).collect();
+        seen.names = names
+            .iter()
+            .take(MAX_NAMES)
+            .map(|name| truncate_bytes(name, SHOWN_NAME_BYTES).to_owned())
+            .collect();
     } else if let Some(done) = done {
         seen.state = Fingerprint::of(&done.to_le_bytes());
         seen.score = Some((*done).min(1 << 40) as i64 * 1000);
@@ -124,9 +138,9 @@ fn observed(kind: &Kind, content_state: Option<Fingerprint>, rules: RulesVersion
         let number = thousandths(value);
         seen.state = Fingerprint::of(&number.to_le_bytes());
         let direction = direction(signal, *better, rules);
-        seen.score = direction.map(|better| if better == Better::Down { -number } else { number });
+        seen.score = direction.map(|better| if better == BetterDirection::Down { -number } else { number });
         seen.shown = Some(number / 1000);
-        seen.done = direction == Some(Better::Down) && number <= 0;
+        seen.done = direction == Some(BetterDirection::Down) && number <= 0;
     } else if content.is_some() {
         seen.state = content_state?;
     } else {
@@ -135,48 +149,48 @@ fn observed(kind: &Kind, content_state: Option<Fingerprint>, rules: RulesVersion
     Some(seen)
 }
 
-impl Signal {
-    /// Takes an observation and says whether it moved for the better.
-    fn take(&mut self, observed: Observed, seq: u64) -> bool {
-        self.seen = true;
-        let row = self.row.take(observed.state, seq);
+impl SignalState {
+    /// Records an observation and returns whether it is an improvement.
+    fn push(&mut self, observed: SignalObservation, seq: u64) -> bool {
+        self.reported = true;
+        let row = self.run.push(observed.state, seq);
         if let Some(shown) = observed.shown {
-            keep(&mut self.trend, shown, TREND);
+            push_bounded(&mut self.trend, shown, MAX_TREND);
         }
-        keep(&mut self.recent, observed.state, RECENT);
+        push_bounded(&mut self.recent, observed.state, MAX_RECENT);
         self.names = observed.names;
         let better = match observed.score {
             Some(score) => {
                 let better = observed.done || self.best.is_none_or(|best| score > best);
                 if better {
                     self.best = Some(score);
-                    self.since = 0;
+                    self.since_best = 0;
                 } else {
-                    self.since = self.since.saturating_add(1);
+                    self.since_best = self.since_best.saturating_add(1);
                 }
                 better
             }
             None => row == 1,
         };
         if observed.done {
-            self.row.count = 0;
+            self.run.count = 0;
         }
         better
     }
 }
 
-fn limit_for(cx: &Cx<'_>, signal: &str) -> Option<u64> {
+fn limit_for(cx: &GuardContext<'_>, signal: &str) -> Option<u64> {
     let limits = &cx.limits.stall;
     if signal == "diff" { limits.diff } else { limits.failures }
 }
 
-/// What the policy wants first, then what else could help.
-fn actions(on_stall: OnStall) -> Vec<&'static str> {
+/// Suggested actions: the policy's `on_stall` action first, then alternatives.
+fn actions(on_stall: OnStallAction) -> Vec<&'static str> {
     let first = match on_stall {
-        OnStall::Pause => "pause",
-        OnStall::SwitchToInteractive => "switch_to_interactive",
-        OnStall::SpawnReviewer => "spawn_reconciliation_node",
-        OnStall::RetryWithNewProvider => "retry_with_new_provider",
+        OnStallAction::Pause => "pause",
+        OnStallAction::SwitchToInteractive => "switch_to_interactive",
+        OnStallAction::SpawnReviewer => "spawn_reconciliation_node",
+        OnStallAction::RetryWithNewProvider => "retry_with_new_provider",
     };
     let mut all = vec![first];
     all.extend(
@@ -192,157 +206,180 @@ fn actions(on_stall: OnStall) -> Vec<&'static str> {
     all
 }
 
-impl Stall {
-    fn halt(cx: &Cx<'_>, message: String, count: u64, limit: u64) -> Draft {
-        let mut draft = Draft::new("stall", "stalled", Severity::Halt, message)
+impl StallGuard {
+    fn stall_trip(cx: &GuardContext<'_>, message: String, count: u64, limit: u64) -> TripBuilder {
+        let mut draft = TripBuilder::new("stall", "stalled", TripSeverity::Halt, message)
             .count(count, limit)
             .actions(&actions(cx.policy.on_stall))
             .trail(cx.trail())
-            .halts_as(HaltReason::Stalled)
-            .feedback("The work goes on and nothing moves. It is stopped until a person has had a look.");
-        if let Some(id) = cx.flow.loop_here() {
+            .halt_reason(HaltReason::Stalled)
+            .feedback(cx.rules.wording(
+                "The work goes on and nothing moves. It is stopped until a person has had a look.",
+                "The work is not making progress. It is stopped until a person has reviewed it.",
+            ));
+        if let Some(id) = cx.position.innermost_loop() {
             draft = draft.scope("loop", id);
         }
         draft
     }
 
-    fn output(&mut self, cx: &Cx<'_>, what: &str, value: Fingerprint, limit: Option<u64>, trips: &mut Trips) {
+    fn record_output(
+        &mut self,
+        cx: &GuardContext<'_>,
+        what: &str,
+        value: Fingerprint,
+        limit: Option<u64>,
+        trips: &mut Trips,
+    ) {
         let node = cx.event.node.as_deref().unwrap_or("");
-        let row = self.outputs.entry(Fingerprint::of_text(what).with(Fingerprint::of_text(node)));
-        let count = row.take(value, cx.seq);
-        let first = row.first;
+        let row = self.outputs.entry(Fingerprint::of_text(what).combine(Fingerprint::of_text(node)));
+        let count = row.push(value, cx.seq);
+        let first = row.first_seq;
         let Some(limit) = limit.filter(|limit| count >= *limit && cx.limits.stall.mode.is_on()) else {
             return;
         };
-        let whose = if node.is_empty() { "the agent".to_owned() } else { format!("'{}'", cx.label(node)) };
-        let draft = Self::halt(cx, format!("{whose} gave the same {what} {count} times"), count, limit)
+        let whose =
+            if node.is_empty() { "the agent".to_owned() } else { format!("'{}'", cx.safe_name(node)) };
+        let produced = cx.rules.wording("gave", "produced");
+        let message = format!("{whose} {produced} the same {what} {count} times");
+        let draft = Self::stall_trip(cx, message, count, limit)
             .scope("node", node)
             .events(vec![first, cx.seq])
-            .block(1, count, vec![value]);
+            .repeating(1, count, vec![value]);
         trips.add(cx.limits.stall.mode, draft);
     }
 
-    fn signal(&mut self, cx: &Cx<'_>, name: &str, trips: &mut Trips) {
-        let Some(seen) = observed(&cx.event.kind, cx.seen.content, cx.rules) else { return };
-        let Some(at) = self.slot(name) else { return };
+    fn record_signal(&mut self, cx: &GuardContext<'_>, name: &str, trips: &mut Trips) {
+        let Some(seen) = parse_observation(&cx.event.kind, cx.observation.content, cx.rules) else { return };
+        let Some(at) = self.signal_index(name) else { return };
         let signal = &mut self.signals[at];
         let done = seen.done;
-        if signal.take(seen, cx.seq) {
+        if signal.push(seen, cx.seq) {
             self.outputs.clear();
             self.idle_turns = 0;
         }
         if !done {
-            self.judge(cx, at, trips);
+            self.check_signal(cx, at, trips);
         }
     }
 
-    /// The place of a signal, made if it is new and there is room.
-    fn slot(&mut self, name: &str) -> Option<usize> {
-        let name = cut(name, SHOWN_NAME_BYTES);
+    /// Index of a signal, which is added if it is new and there is capacity.
+    fn signal_index(&mut self, name: &str) -> Option<usize> {
+        let name = truncate_bytes(name, SHOWN_NAME_BYTES);
         if let Some(at) = self.signals.iter().position(|signal| signal.name == name) {
             return Some(at);
         }
         if self.signals.len() == SIGNALS {
             return None;
         }
-        self.signals.push(Signal { name: name.to_owned(), ..Signal::default() });
+        self.signals.push(SignalState { name: name.to_owned(), ..SignalState::default() });
         Some(self.signals.len() - 1)
     }
 
-    fn judge(&self, cx: &Cx<'_>, at: usize, trips: &mut Trips) {
+    fn check_signal(&self, cx: &GuardContext<'_>, at: usize, trips: &mut Trips) {
         let Some(signal) = self.signals.get(at) else { return };
         let (Some(limit), true) = (limit_for(cx, &signal.name), cx.limits.stall.mode.is_on()) else { return };
-        let (same, since) = (u64::from(signal.row.count), u64::from(signal.since));
-        let name = cx.label(&signal.name);
+        let (same, since) = (u64::from(signal.run.count), u64::from(signal.since_best));
+        let name = cx.safe_name(&signal.name);
         let message = if same >= limit {
             match signal.trend.last() {
-                Some(left) if !signal.names.is_empty() => {
-                    format!("the same {left} failures of '{name}' {same} times")
-                }
+                Some(left) if !signal.names.is_empty() => cx.rules.wording(
+                    format!("the same {left} failures of '{name}' {same} times"),
+                    format!("'{name}' reported the same {left} failures {same} times"),
+                ),
                 _ => format!("'{name}' did not change in {same} observations"),
             }
         } else if since >= limit {
-            format!("'{name}' has not become better in {since} observations")
+            let improved = cx.rules.wording("become better", "improved");
+            format!("'{name}' has not {improved} in {since} observations")
         } else {
             return;
         };
-        let draft = Self::halt(cx, message, same.max(since), limit)
+        let draft = Self::stall_trip(cx, message, same.max(since), limit)
             .scope("signal", &signal.name)
-            .events(vec![signal.row.first, cx.seq])
-            .block(1, same, vec![signal.row.value])
+            .events(vec![signal.run.first_seq, cx.seq])
+            .repeating(1, same, vec![signal.run.value])
             .trend(signal.trend.clone())
             .names(signal.names.clone());
         trips.add(cx.limits.stall.mode, draft);
     }
 
-    /// A loop begins anew: declared signals that did not come count as unchanged.
-    fn iteration(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
-        for name in cx.flow.signals().iter().take(SIGNALS) {
-            let Some(at) = self.slot(name) else { continue };
+    /// Starts a loop iteration: declared signals that were not reported count as unchanged.
+    fn on_iteration(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        for name in cx.position.signals().iter().take(SIGNALS) {
+            let Some(at) = self.signal_index(name) else { continue };
             let signal = &mut self.signals[at];
-            if signal.seen {
+            if signal.reported {
                 continue;
             }
-            let value = signal.row.value;
-            signal.row.take(value, cx.seq);
-            self.judge(cx, at, trips);
+            let value = signal.run.value;
+            signal.run.push(value, cx.seq);
+            self.check_signal(cx, at, trips);
         }
         for signal in &mut self.signals {
-            signal.seen = false;
+            signal.reported = false;
         }
     }
 
-    fn turn_of_a_person(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+    fn on_user_turn(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         self.idle_turns = self.idle_turns.saturating_add(1);
         let (count, limits) = (u64::from(self.idle_turns), &cx.limits.stall);
         let Some(limit) = limits.turns.filter(|limit| count > *limit && limits.mode.is_on()) else { return };
-        let message = format!("{limit} turns of the conversation brought no progress");
-        let draft = Draft::new("stall", "no_progress", Severity::Block, message)
+        let message = cx.rules.wording(
+            format!("{limit} turns of the conversation brought no progress"),
+            format!("no progress in {limit} turns of the conversation"),
+        );
+        let draft = TripBuilder::new("stall", "no_progress", TripSeverity::Block, message)
             .count(count, limit)
             .events(vec![cx.seq])
             .actions(&["hand_over_to_a_person", "start_over"])
-            .halts_as(HaltReason::Stalled)
-            .feedback("The conversation does not move. Offer to hand it over to a person.")
-            .escalates();
+            .halt_reason(HaltReason::Stalled)
+            .feedback(cx.rules.wording(
+                "The conversation does not move. Offer to hand it over to a person.",
+                "The conversation is not making progress. Offer to hand it over to a person.",
+            ))
+            .escalate();
         trips.add(limits.mode, draft);
     }
 
     /// The last states of one signal.
-    pub(crate) fn hashes(&self, signal: &str) -> &[Fingerprint] {
+    pub(crate) fn recent_hashes(&self, signal: &str) -> &[Fingerprint] {
         self.signals.iter().find(|known| known.name == signal).map_or(&[], |known| &known.recent)
     }
 
-    /// The values of each signal in the order they were measured, for the graph and the report.
+    /// The values of each signal in measurement order, for the graph and the report.
     pub(crate) fn trends(&self) -> impl Iterator<Item = (&str, &[i64])> {
         self.signals.iter().map(|signal| (signal.name.as_str(), signal.trend.as_slice()))
     }
 }
 
-impl Guard for Stall {
-    fn tell(&mut self, cx: &Cx<'_>, trips: &mut Trips) {
+impl Guard for StallGuard {
+    fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
         let limits = &cx.limits.stall;
         match &cx.event.kind {
-            Kind::TurnFinished { .. } | Kind::AssistantMessage { is_final: true, .. } => {
-                let turn = matches!(cx.event.kind, Kind::TurnFinished { .. });
+            EventKind::TurnFinished { .. } | EventKind::AssistantMessage { is_final: true, .. } => {
+                let turn = matches!(cx.event.kind, EventKind::TurnFinished { .. });
                 let (text, data) = if turn {
                     ("output", "structured output")
                 } else {
                     ("final message", "structured message")
                 };
-                if let Some(state) = cx.seen.output {
-                    self.output(cx, text, state, limits.output, trips);
+                if let Some(state) = cx.observation.output {
+                    self.record_output(cx, text, state, limits.output, trips);
                 }
-                if let Some(state) = cx.seen.structured {
-                    self.output(cx, data, state, limits.structured, trips);
+                if let Some(state) = cx.observation.structured {
+                    self.record_output(cx, data, state, limits.structured, trips);
                 }
             }
-            Kind::Progress { signal, .. } => self.signal(cx, signal, trips),
-            Kind::TransitionRequested { .. } if cx.flow.closes(cx.event).is_some() => {
-                self.iteration(cx, trips)
+            EventKind::Progress { signal, .. } => self.record_signal(cx, signal, trips),
+            EventKind::TransitionRequested { .. } if cx.position.loop_closed_by(cx.event).is_some() => {
+                self.on_iteration(cx, trips)
             }
-            Kind::UserMessage { origin: Origin::Human, .. } => self.turn_of_a_person(cx, trips),
-            Kind::OperationSucceeded { .. } => self.idle_turns = 0,
-            Kind::ToolFinished { .. } if cx.facts.result.as_ref().is_some_and(|result| result.new_write) => {
+            EventKind::UserMessage { origin: MessageOrigin::Human, .. } => self.on_user_turn(cx, trips),
+            EventKind::OperationSucceeded { .. } => self.idle_turns = 0,
+            EventKind::ToolFinished { .. }
+                if cx.facts.result.as_ref().is_some_and(|result| result.new_write) =>
+            {
                 self.idle_turns = 0;
                 self.outputs.clear();
             }
@@ -350,11 +387,11 @@ impl Guard for Stall {
         }
     }
 
-    fn fresh(&mut self) {
+    fn on_user_input(&mut self) {
         self.outputs.clear();
     }
 
     fn reset(&mut self) {
-        *self = Stall::default();
+        *self = StallGuard::default();
     }
 }

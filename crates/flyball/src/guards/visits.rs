@@ -1,31 +1,31 @@
-//! `visits`: how often a node is entered (seed 003, layer 1).
+//! `visits`: limit on how often a node is entered.
 //!
-//! A visit is an accepted transition into a node, or a turn started on it that no transition announced (a retry). It
-//! is checked before it counts: `limit` visits run, the next is refused, and a person is called.
+//! A visit is an accepted transition into a node, or a turn on it without a preceding transition (a retry). It is
+//! checked before it is counted: `limit` visits are allowed, the next one is blocked and escalates to a person.
 
-use super::{Cx, Draft, Guard, Trips};
-use crate::decision::{HaltReason, Severity};
-use crate::event::Kind;
+use super::{Guard, GuardContext, TripBuilder, Trips};
+use crate::bounded_map::BoundedMap;
+use crate::decision::{HaltReason, TripSeverity};
+use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::NODES;
-use crate::policy::Guards;
-use crate::window::Keyed;
+use crate::policy::GuardPolicies;
 use serde::{Deserialize, Serialize};
 
-/// Visits a node.
+/// Visits per node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Visits {
-    counts: Keyed<u32, NODES>,
-    /// The node that an accepted transition led to and whose turn has not begun.
+pub(crate) struct VisitsGuard {
+    counts: BoundedMap<u32, NODES>,
+    /// The destination of an accepted transition whose turn has not started.
     announced: Option<Fingerprint>,
 }
 
-impl Visits {
+impl VisitsGuard {
     /// The node that this event would enter, if it is a visit.
-    fn entered<'a>(&self, cx: &Cx<'a>) -> Option<&'a str> {
+    fn visited_node<'a>(&self, cx: &GuardContext<'a>) -> Option<&'a str> {
         match &cx.event.kind {
-            Kind::TransitionRequested { to, .. } => Some(to),
-            Kind::TurnStarted {} => {
+            EventKind::TransitionRequested { to, .. } => Some(to),
+            EventKind::TurnStarted {} => {
                 let node = cx.event.node.as_deref()?;
                 (self.announced != Some(Fingerprint::of_text(node))).then_some(node)
             }
@@ -39,40 +39,42 @@ impl Visits {
     }
 }
 
-fn limits_for<'a>(cx: &Cx<'a>, node: &str) -> &'a Guards {
+fn limits_for<'a>(cx: &GuardContext<'a>, node: &str) -> &'a GuardPolicies {
     cx.policy.guards_for_node(node)
 }
 
-impl Guard for Visits {
-    fn ask(&self, cx: &Cx<'_>, trips: &mut Trips) {
-        let Some(node) = self.entered(cx) else { return };
+impl Guard for VisitsGuard {
+    fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
+        let Some(node) = self.visited_node(cx) else { return };
         let limits = &limits_for(cx, node).visits;
-        let limit = if cx.flow.in_loop(node) {
+        let limit = if cx.position.in_loop(node) {
             limits.limit_in_loop(cx.policy.budgets.loops.iterations)
         } else {
             limits.limit
         };
         let (Some(limit), true) = (limit, limits.mode.is_on()) else { return };
         let visits = u64::from(self.count(node));
-        let shown = cx.label(node);
+        let shown = cx.safe_name(node);
         if visits >= limit {
             let message = format!("Phase '{shown}' exceeded max_visits ({limit}) with {visits} visits");
+            let limit_reached = cx.rules.wording("as often as it may be", "which is its limit");
             let feedback = format!(
-                "'{shown}' was visited {visits} times, as often as it may be. Choose another destination or hand over to a person."
+                "'{shown}' was visited {visits} times, {limit_reached}. Choose another destination or hand over to a \
+                 person."
             );
-            let draft = Draft::new("visits", "visit_limit", Severity::Block, message)
+            let draft = TripBuilder::new("visits", "visit_limit", TripSeverity::Block, message)
                 .count(visits, limit)
                 .scope("node", node)
                 .events(vec![cx.seq])
                 .trail(cx.trail())
                 .actions(&["find_why_it_repeats", "fix_the_cause", "raise_max_visits", "release"])
-                .halts_as(HaltReason::BudgetExceeded)
+                .halt_reason(HaltReason::BudgetExceeded)
                 .feedback(feedback)
-                .escalates();
+                .escalate();
             trips.add(limits.mode, draft);
         } else if limit > 2 && visits + 2 == limit {
             let message = format!("Phase '{shown}' is at visit {} of {limit}", visits + 1);
-            let draft = Draft::new("visits", "visit_limit", Severity::Warn, message)
+            let draft = TripBuilder::new("visits", "visit_limit", TripSeverity::Warn, message)
                 .count(visits + 1, limit)
                 .scope("node", node)
                 .actions(&["try_different_approach"])
@@ -81,14 +83,14 @@ impl Guard for Visits {
         }
     }
 
-    fn tell(&mut self, cx: &Cx<'_>, _trips: &mut Trips) {
-        if let Some(node) = self.entered(cx) {
+    fn record(&mut self, cx: &GuardContext<'_>, _trips: &mut Trips) {
+        if let Some(node) = self.visited_node(cx) {
             let count = self.counts.entry(Fingerprint::of_text(node));
             *count = count.saturating_add(1);
         }
         match &cx.event.kind {
-            Kind::TransitionRequested { to, .. } => self.announced = Some(Fingerprint::of_text(to)),
-            Kind::TurnStarted {} => self.announced = None,
+            EventKind::TransitionRequested { to, .. } => self.announced = Some(Fingerprint::of_text(to)),
+            EventKind::TurnStarted {} => self.announced = None,
             _ => {}
         }
     }

@@ -1,30 +1,30 @@
 //! Limits on time, turns, tokens and cost, for a session, a turn, a node, a loop and a message.
 
-use super::guards::{HOUR_MS, Limit, MINUTE_MS, Mode};
+use super::guard_policies::{GuardMode, HOUR_MS, Limit, MINUTE_MS};
 
 /// All budgets. A limit of `None` is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// What reaching a budget leads to.
-    pub mode: Mode,
-    /// From this share of a budget on the answer is `warn`; `None` = no warning.
+    /// Action when a budget is used up.
+    pub mode: GuardMode,
+    /// Percentage of a budget at which warnings start; `None` = no warning.
     pub warn_percent: Limit,
-    /// The whole session.
+    /// Budget of the whole session.
     pub session: SessionBudget,
-    /// One turn.
+    /// Budget of one turn.
     pub turn: TurnBudget,
-    /// One node that has no budget of its own.
+    /// Budget of one node without an override.
     pub node: NodeBudget,
-    /// One loop of the workflow (`loop:` in the policy file).
+    /// Budget of one loop of the workflow (`loop:` in the policy file).
     pub loops: LoopBudget,
-    /// Everything that one user message sets off.
+    /// Budget of the work that one user message triggers.
     pub message: MessageBudget,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
         Budgets {
-            mode: Mode::Staged,
+            mode: GuardMode::Staged,
             warn_percent: Some(80),
             session: SessionBudget::default(),
             turn: TurnBudget::default(),
@@ -38,15 +38,15 @@ impl Default for Budgets {
 /// The budget of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionBudget {
-    /// Active time: pauses and waiting for a person do not count.
+    /// Active time, not counting pauses and time spent waiting for a person.
     pub runtime_ms: Limit,
-    /// Time since the start, pauses included.
+    /// Wall-clock time since the start, including pauses.
     pub wall_ms: Limit,
     /// Turns.
     pub turns: Limit,
-    /// Answers of the model.
+    /// Model responses.
     pub iterations: Limit,
-    /// Tokens in and out.
+    /// Input and output tokens.
     pub tokens: Limit,
     /// Cost in millionths of a dollar.
     pub cost_micro_usd: Limit,
@@ -71,9 +71,9 @@ impl Default for SessionBudget {
 /// The budget of one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnBudget {
-    /// How long a turn may take.
+    /// Maximum duration of a turn.
     pub timeout_ms: Limit,
-    /// Tokens of one turn.
+    /// Tokens in one turn.
     pub tokens: Limit,
 }
 
@@ -86,12 +86,12 @@ impl Default for TurnBudget {
 /// The budget of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeBudget {
-    /// Turns of one node.
+    /// Turns in one node.
     pub turns: Limit,
-    /// Whether the operator wrote `turns`. If not, a node inside a loop may use
-    /// max(`turns`, loop iterations + 1), because each iteration costs it a turn.
+    /// Whether `turns` was set explicitly. If not, a node inside a loop may use max(`turns`, loop iterations + 1),
+    /// because each iteration costs it a turn.
     pub turns_set: bool,
-    /// Active time of one node.
+    /// Active time in one node.
     pub runtime_ms: Limit,
 }
 
@@ -102,7 +102,7 @@ impl Default for NodeBudget {
 }
 
 impl NodeBudget {
-    /// The turns of a node inside a loop with this many iterations (`None` = no limit).
+    /// Turns of a node inside a loop with this many iterations (`None` = no limit).
     pub fn turns_in_loop(&self, iterations: Limit) -> Limit {
         match (self.turns, iterations) {
             (Some(turns), _) if self.turns_set => Some(turns),
@@ -129,7 +129,7 @@ impl Default for LoopBudget {
     }
 }
 
-/// The budget of what one user message sets off.
+/// The budget of the work that one user message triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageBudget {
     /// Transitions until the next message.

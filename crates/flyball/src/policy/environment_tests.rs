@@ -1,9 +1,9 @@
-//! Variables and `--set` arguments.
+//! Tests of environment variables and `--set` arguments.
 
-use super::super::{Code, Origin, Policy, Preset, Resolved, resolve};
+use super::super::{Policy, PolicyErrorCode, Preset, ResolvedPolicy, ValueOrigin, resolve};
 use super::{from_environment, from_set};
 
-fn env(vars: &[(&str, &str)]) -> Resolved {
+fn resolve_environment(vars: &[(&str, &str)]) -> ResolvedPolicy {
     let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
     let layer = from_environment(vars).unwrap().unwrap();
     resolve(&[layer], Preset::Workflow).unwrap()
@@ -11,8 +11,8 @@ fn env(vars: &[(&str, &str)]) -> Resolved {
 
 #[test]
 fn each_variable_sets_its_value() {
-    type Check = fn(&Policy) -> bool;
-    let cases: &[(&str, &str, &str, Check)] = &[
+    type EnvironmentCheck = fn(&Policy) -> bool;
+    let cases: &[(&str, &str, &str, EnvironmentCheck)] = &[
         ("DEX_MAX_RUNTIME_HOURS", "2", "budgets.session.runtime", |p| {
             p.budgets.session.runtime_ms == Some(7_200_000)
         }),
@@ -33,8 +33,8 @@ fn each_variable_sets_its_value() {
             [s.output, s.structured, s.diff, s.failures] == [Some(20); 4] && s.turns == Some(10)
         }),
         ("FLYBALL_PRESET", "strict", "preset", |p| p.preset == Preset::Strict),
-        ("FLYBALL_ON_STALL", "pause", "on_stall", |p| p.on_stall == super::super::OnStall::Pause),
-        ("FLYBALL_ON_ERROR", "block", "on_error", |p| p.on_error == super::super::OnError::Block),
+        ("FLYBALL_ON_STALL", "pause", "on_stall", |p| p.on_stall == super::super::OnStallAction::Pause),
+        ("FLYBALL_ON_ERROR", "block", "on_error", |p| p.on_error == super::super::OnErrorAction::Block),
         ("FLYBALL_BUDGETS__SESSION__RUNTIME", "2h", "budgets.session.runtime", |p| {
             p.budgets.session.runtime_ms == Some(7_200_000)
         }),
@@ -47,15 +47,15 @@ fn each_variable_sets_its_value() {
         }),
     ];
     for (name, value, path, check) in cases {
-        let r = env(&[(name, value)]);
+        let r = resolve_environment(&[(name, value)]);
         assert!(check(&r.policy), "{name}={value}");
         let variable = (*name).to_owned();
-        assert_eq!(r.origins[*path].origin, Origin::Environment { variable }, "{name}");
+        assert_eq!(r.origins[*path].origin, ValueOrigin::Environment { variable }, "{name}");
     }
 }
 
 #[test]
-fn names_that_are_not_policy_and_empty_values_are_ignored() {
+fn unrelated_variables_and_empty_values_are_ignored() {
     let vars = ["FLYBALL_STORE", "FLYBALL_POLICY", "FLYBALL_LOG", "PATH", "DEX_HOME", "FLYBALL_"];
     let layer = from_environment(vars.iter().map(|name| ((*name).to_owned(), "x".to_owned()))).unwrap();
     assert_eq!(layer, None);
@@ -64,20 +64,20 @@ fn names_that_are_not_policy_and_empty_values_are_ignored() {
 }
 
 #[test]
-fn our_own_variable_wins_over_a_foreign_one() {
-    let r = env(&[("DEX_MAX_REPETITIONS", "8"), ("FLYBALL_GUARDS__REPETITION__LIMIT", "2")]);
+fn flyball_variable_overrides_a_foreign_one() {
+    let r = resolve_environment(&[("DEX_MAX_REPETITIONS", "8"), ("FLYBALL_GUARDS__REPETITION__LIMIT", "2")]);
     assert_eq!(r.policy.guards.repetition.limit, Some(2));
 }
 
 #[test]
-fn a_wrong_variable_is_an_error_that_names_it() {
+fn invalid_variable_is_rejected_by_name() {
     let bad = [("DEX_MAX_RUNTIME_HOURS".to_owned(), "long".to_owned())];
     let errors = from_environment(bad.into_iter()).unwrap_err();
-    assert_eq!(errors.iter().next().unwrap().code, Code::Type);
+    assert_eq!(errors.iter().next().unwrap().code, PolicyErrorCode::Type);
     for (name, code) in [
-        ("FLYBALL_GUARDS__REPETITON__LIMIT", Code::UnknownGuard),
-        ("DEX_MAX_REPETITIONS", Code::Type),
-        ("FLYBALL_BUDGET__X", Code::UnknownKey),
+        ("FLYBALL_GUARDS__REPETITON__LIMIT", PolicyErrorCode::UnknownGuard),
+        ("DEX_MAX_REPETITIONS", PolicyErrorCode::Type),
+        ("FLYBALL_BUDGET__X", PolicyErrorCode::UnknownKey),
     ] {
         let layer = from_environment([(name.to_owned(), "many".to_owned())].into_iter()).unwrap().unwrap();
         let errors = resolve(&[layer], Preset::Workflow).unwrap_err();
@@ -88,7 +88,7 @@ fn a_wrong_variable_is_an_error_that_names_it() {
 }
 
 #[test]
-fn set_arguments_are_paths_with_values() {
+fn set_arguments_set_values_by_path() {
     let set = |pairs: &[&str]| from_set(&pairs.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>());
     let layer = set(&[
         "budgets.session.runtime=2h",
@@ -104,10 +104,10 @@ fn set_arguments_are_paths_with_values() {
     assert_eq!(p.budget_for_node("a.b").turns, Some(3));
     assert_eq!(p.labels.prefix, "a=b");
     for bad in ["budgets", "=3", "a..b=1", "\"a=1"] {
-        assert_eq!(set(&[bad]).unwrap_err().iter().next().unwrap().code, Code::Syntax, "{bad}");
+        assert_eq!(set(&[bad]).unwrap_err().iter().next().unwrap().code, PolicyErrorCode::Syntax, "{bad}");
     }
     let clash = set(&["guards.stall.diff=3", "guards.stall=off"]).unwrap_err();
-    assert_eq!(clash.iter().next().unwrap().code, Code::Contradiction);
+    assert_eq!(clash.iter().next().unwrap().code, PolicyErrorCode::Contradiction);
     let unknown = resolve(&[set(&["budgets.sesion.turns=3"]).unwrap()], Preset::Workflow).unwrap_err();
     assert!(unknown.to_string().starts_with("--set: policy_unknown_key"), "{unknown}");
 }

@@ -1,12 +1,11 @@
-//! Keys that no section knows: a misspelled one is reported with the name that was probably meant, and one that stands in
-//! the wrong place with the right one.
+//! Unknown keys: a misspelled key is reported with a suggestion, a misplaced one with the right place.
 
-use super::error::Code;
-use super::fields::Fields;
-use super::guards::Guards;
-use super::values::{Problem, unknown_help};
+use super::guard_policies::GuardPolicies;
+use super::policy_error::PolicyErrorCode;
+use super::section_reader::SectionReader;
+use super::values::{PolicyProblem, unknown_help};
 
-/// What to say of a guard, or a part of one, that does not look at single nodes, edges or tools.
+/// Message and help for a guard, or a part of one, that cannot be set per node, edge or tool.
 fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
     let whose = match path.first()?.as_str() {
         "nodes" => "a node",
@@ -26,33 +25,37 @@ fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
         "confirmation" => true,
         _ => false,
     };
-    (Guards::NAMES.contains(&guard) && is_part).then(|| {
-        (format!("{written} does not look at {whose} by itself"), "write it under guards, for everything")
+    (GuardPolicies::NAMES.contains(&guard) && is_part).then(|| {
+        (format!("{written} cannot be set for {whose}"), "set it under guards, for the whole session")
     })
 }
 
-impl Fields<'_> {
-    /// Reports every key that was written and is not known.
+impl SectionReader<'_> {
+    /// Reports every unknown key.
     pub(super) fn report_unknown(&mut self) {
         let Some(source) = self.source else { return };
-        for key in source.keys().filter(|key| !self.known.contains(&key.as_str())) {
+        for key in source.keys().filter(|key| !self.known_keys.contains(&key.as_str())) {
             let guards = self.path.len() == 1 && self.path.first().is_some_and(|p| p == "guards");
-            let (code, thing) =
-                if guards { (Code::UnknownGuard, "guard") } else { (Code::UnknownKey, "key") };
+            let (code, thing) = if guards {
+                (PolicyErrorCode::UnknownGuard, "guard")
+            } else {
+                (PolicyErrorCode::UnknownKey, "key")
+            };
             let mut path = self.path.clone();
             if let Some((what, help)) = misplaced(&path, key) {
                 path.push(key.clone());
-                let problem = Problem { code, path, as_written: false, what, help: help.to_owned() };
-                self.found.problems.push(problem);
+                let problem =
+                    PolicyProblem { code, path, as_written: false, message: what, help: help.to_owned() };
+                self.findings.problems.push(problem);
                 continue;
             }
-            let help = unknown_help(key, &self.known, thing);
+            let help = unknown_help(key, &self.known_keys, thing);
             let what = match path.join(".") {
                 around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
                 around => format!("unknown {thing} '{key}' in {around}"),
             };
             path.push(key.clone());
-            self.found.problems.push(Problem { code, path, as_written: false, what, help });
+            self.findings.problems.push(PolicyProblem { code, path, as_written: false, message: what, help });
         }
     }
 }

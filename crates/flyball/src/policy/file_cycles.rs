@@ -1,64 +1,64 @@
-//! The cycle guard of a policy file as it is written: for everything, and for one node, edge or tool.
-#![allow(dead_code)] // The schema is made from the types; no value of them is ever built.
+//! Schema types of the cycle guard: in general, and for one node, edge or tool.
+#![allow(dead_code)] // Only the schema is derived from these types; they are never constructed.
 
 use schemars::JsonSchema;
 
-use super::file::LimitValue;
-use super::file_guards::ModeWord;
+use super::schema::LimitValue;
+use super::schema_guards::ModeValue;
 
-/// One block of acts that repeats.
+/// A repeating sequence of actions.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct CycleFile {
-    /// What a trip leads to. Default: `staged`.
-    pub(super) mode: Option<ModeWord>,
+    /// Action when the guard trips. Default: `staged`.
+    pub(super) mode: Option<ModeValue>,
     /// Cycles of (call, result) pairs.
     pub(super) calls: Option<DetectorSetting<PeriodsFile>>,
     /// Cycles of transitions between nodes.
     pub(super) transitions: Option<DetectorSetting<TransitionCyclesFile>>,
     /// Cycles of outputs.
     pub(super) outputs: Option<DetectorSetting<PeriodsFile>>,
-    /// The block with this number is a halt. Default: 3.
+    /// The Nth block halts the session. Default: 3.
     pub(super) blocks: Option<LimitValue>,
 }
 
-/// Blocks of calls and outputs that repeat, for one node.
+/// Repeating sequences of calls and outputs, for one node.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct NodeCycleFile {
-    /// What a trip leads to. Default: `staged`.
-    pub(super) mode: Option<ModeWord>,
+    /// Action when the guard trips. Default: `staged`.
+    pub(super) mode: Option<ModeValue>,
     /// Cycles of (call, result) pairs.
     pub(super) calls: Option<DetectorSetting<PeriodsFile>>,
     /// Cycles of outputs.
     pub(super) outputs: Option<DetectorSetting<PeriodsFile>>,
-    /// The block with this number is a halt. Default: 3.
+    /// The Nth block halts the session. Default: 3.
     pub(super) blocks: Option<LimitValue>,
 }
 
-/// Blocks of transitions that repeat, for one edge.
+/// Repeating sequences of transitions, for one edge.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct EdgeCycleFile {
-    /// What a trip leads to. Default: `staged`.
-    pub(super) mode: Option<ModeWord>,
+    /// Action when the guard trips. Default: `staged`.
+    pub(super) mode: Option<ModeValue>,
     /// Cycles of transitions between nodes.
     pub(super) transitions: Option<DetectorSetting<TransitionCyclesFile>>,
 }
 
-/// Blocks of calls that repeat, for one tool.
+/// Repeating sequences of calls, for one tool.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct ToolCycleFile {
-    /// What a trip leads to. Default: `staged`.
-    pub(super) mode: Option<ModeWord>,
+    /// Action when the guard trips. Default: `staged`.
+    pub(super) mode: Option<ModeValue>,
     /// Cycles of (call, result) pairs.
     pub(super) calls: Option<DetectorSetting<PeriodsFile>>,
-    /// The block with this number is a halt. Default: 3.
+    /// The Nth block halts the session. Default: 3.
     pub(super) blocks: Option<LimitValue>,
 }
 
-/// A detector: its keys, or off.
+/// A detector: its keys, or `off`.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(super) enum DetectorSetting<T> {
@@ -66,9 +66,9 @@ pub(super) enum DetectorSetting<T> {
     Keys(T),
     /// Off.
     Off(OffWord),
-    /// False is off.
+    /// `false` means off.
     Switch(bool),
-    /// Nothing written: no change.
+    /// An empty value changes nothing.
     Nothing(()),
 }
 
@@ -80,33 +80,33 @@ pub(super) enum OffWord {
     Off,
 }
 
-/// Which periods a cycle detector looks for.
+/// Periods that a cycle detector looks for.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct PeriodsFile {
-    /// The longest block looked for, 1 to 64. Default: 64.
+    /// Longest sequence to look for, 1 to 64. Default: 64.
     pub(super) max_period: Option<LimitValue>,
-    /// Passes of the block that make a cycle, 2 to 20. Default: 3.
+    /// Repeats of the sequence that count as a cycle, 2 to 20. Default: 3.
     pub(super) repeats: Option<u64>,
 }
 
-/// Cycles of transitions.
+/// Detection of transition cycles.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct TransitionCyclesFile {
-    /// The longest block looked for, 2 to 64. Default: 10; off under `loop_prevention`, whose rule is the recurring
-    /// suffix alone.
+    /// Longest sequence to look for, 2 to 64. Default: 10; off under `loop_prevention`, which uses only the recurring
+    /// suffix.
     pub(super) max_period: Option<LimitValue>,
-    /// Passes of the block that make a cycle, 2 to 20. Default: 3.
+    /// Repeats of the sequence that count as a cycle, 2 to 20. Default: 3.
     pub(super) repeats: Option<u64>,
-    /// Length of the recurring-suffix rule, 2 to 10. Default: 3.
+    /// Length of the recurring suffix, 2 to 10. Default: 3.
     pub(super) suffix_length: Option<LimitValue>,
-    /// Self-transitions in a row that may run. Default: 5. `off`: the other rules see self-transitions like any other
-    /// transition, as under `loop_prevention`.
+    /// Consecutive self-transitions allowed. Default: 5. With `off`, self-transitions count like any other transition,
+    /// as under `loop_prevention`.
     pub(super) self_loop: Option<LimitValue>,
-    /// Transitions that reports and evidence show, 1 to 64. Default: 10. The rules look back at as many as they need.
+    /// Transitions shown in reports and evidence, 1 to 64. Default: 10. Detection looks back as far as it needs.
     pub(super) max_history: Option<u64>,
-    /// Also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and under
-    /// `loop_prevention`.
+    /// Whether to also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and
+    /// under `loop_prevention`.
     pub(super) declared_loops: Option<bool>,
 }

@@ -1,52 +1,52 @@
-//! What is kept of a session, for how long, and where its effects go.
+//! The `journal:` section: storage, redaction and retention of sessions, and delivery of effects.
 //!
-//! The core keeps nothing and sends nothing: it reads these values and hands them to the journal. A session cannot
-//! bring them itself, because a delivery runs commands.
+//! The core does no storage or delivery itself; the store and the dispatcher use these values. An inline session policy
+//! cannot set them, because a delivery runs commands.
 
 use serde_json::{Map, Value};
 
-use super::error::Code;
-use super::fields::{Fields, Section};
-use super::guards::{HOUR_MS, Limit};
+use super::guard_policies::{HOUR_MS, Limit};
 use super::label_sync::LabelSync;
-use super::targets::{Email, Target, Webhook, WebhookFormat, variable};
-use super::units::duration_text;
-use super::values::Stricter;
+use super::policy_error::PolicyErrorCode;
+use super::section_reader::{PolicySection, SectionReader};
+use super::targets::{DeliveryTarget, EmailTarget, WebhookFormat, WebhookTarget, read_variable_name};
+use super::units::written_duration;
+use super::values::StricterDirection;
 use crate::limits::NAME_BYTES;
 use crate::suggest::closest;
 
-/// Bytes of a text from which on it may be shortened: never the names in an event.
-const PAYLOAD: std::ops::RangeInclusive<u64> = NAME_BYTES as u64..=1_000_000_000;
-/// Characters of a preview.
-const PREVIEW: std::ops::RangeInclusive<u64> = 0..=100_000;
-/// Patterns, deliveries, and the words of one command.
+/// Length in bytes from which a text may be shortened. The minimum keeps names in events whole.
+const PAYLOAD_RANGE: std::ops::RangeInclusive<u64> = NAME_BYTES as u64..=1_000_000_000;
+/// Length of a preview, in characters.
+const PREVIEW_RANGE: std::ops::RangeInclusive<u64> = 0..=100_000;
+/// Maximum number of patterns, deliveries, and arguments of one command.
 const MAX_ITEMS: usize = 100;
-/// Bytes of one pattern.
+/// Maximum length of a pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024;
-/// Characters of an address or of one word of a command.
+/// Maximum length of a URL or a command argument, in characters.
 const MAX_WORD_CHARS: usize = 2_000;
-/// The longest a delivery may take.
+/// Maximum timeout of one delivery attempt.
 const MAX_TIMEOUT_MS: u64 = HOUR_MS;
-/// Stands for every effect.
-const ALL: &str = "*";
+/// Matches every effect.
+const ALL_EFFECTS: &str = "*";
 
-/// What is kept of a session, for how long, and where its effects go.
+/// Storage, redaction and retention of sessions, and delivery of effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalPolicy {
-    /// Texts longer than this many bytes are stored as fingerprint, length and preview.
+    /// Texts longer than this many bytes are stored as a fingerprint, a length and a preview.
     pub payload: Limit,
-    /// Characters of the preview.
+    /// Length of the preview, in characters.
     pub preview: u64,
-    /// Whether what looks like a secret is taken out before it is stored or shown.
+    /// Whether secrets are redacted before storage and display.
     pub redact: bool,
-    /// More secrets, as regular expressions. The core does not compile them; whoever does reports a bad one at
-    /// `journal.patterns.N`.
+    /// Additional secrets to redact, as regular expressions. They are compiled outside the core, which reports an
+    /// invalid one at `journal.patterns.N`.
     pub patterns: Vec<String>,
-    /// How long a finished session is kept, in milliseconds; `None` = for good.
+    /// How long a finished session is kept, in milliseconds; `None` = forever.
     pub retention_ms: Limit,
-    /// Where effects go.
+    /// Deliveries of effects.
     pub deliver: Vec<Delivery>,
-    /// How the labels of an issue tracker come back.
+    /// How label changes in an issue tracker are read back.
     pub labels: LabelSync,
 }
 
@@ -64,23 +64,23 @@ impl Default for JournalPolicy {
     }
 }
 
-/// Where some effects go, at least once.
+/// A delivery of some effects, at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The names of the effects; `*` alone stands for all.
+    /// Names of the effects; a single `*` means all.
     pub effects: Vec<String>,
-    /// Who gets them.
-    pub target: Target,
-    /// Where the server's pages are, for a link in a message.
+    /// The delivery target.
+    pub target: DeliveryTarget,
+    /// Base URL of the server's pages, for links in messages.
     pub page: Option<String>,
-    /// How often it is tried before it is given up.
+    /// Attempts before the delivery is given up.
     pub attempts: u64,
-    /// How long one attempt may take, in milliseconds.
+    /// Timeout of one attempt, in milliseconds.
     pub timeout_ms: u64,
 }
 
 impl Delivery {
-    /// The names of all effects, in the order the documentation lists them.
+    /// The names of all effects, in the order of the documentation.
     pub const EFFECTS: [&'static str; 13] = [
         "loop.halted",
         "say",
@@ -97,71 +97,76 @@ impl Delivery {
         "budget.raised",
     ];
 
-    /// Whether an effect of this name goes here.
+    /// Whether this delivery includes the effect.
     #[must_use]
-    pub fn wants(&self, effect: &str) -> bool {
-        self.effects.iter().any(|name| name == ALL || name == effect)
+    pub fn matches(&self, effect: &str) -> bool {
+        self.effects.iter().any(|name| name == ALL_EFFECTS || name == effect)
     }
 
     fn to_value(&self) -> Value {
         let mut all = Map::from_iter([
             ("effects".to_owned(), Value::from(self.effects.clone())),
             ("attempts".to_owned(), Value::from(self.attempts)),
-            ("timeout".to_owned(), Value::from(duration_text(self.timeout_ms))),
+            ("timeout".to_owned(), Value::from(written_duration(self.timeout_ms))),
         ]);
         if let Some(page) = &self.page {
             all.insert("page".to_owned(), Value::from(page.as_str()));
         }
-        self.target.write(&mut all);
+        self.target.write_keys(&mut all);
         Value::Object(all)
     }
 }
 
-impl Section for JournalPolicy {
-    fn fields(&mut self, f: &mut Fields<'_>) {
-        f.limit("payload", &mut self.payload, PAYLOAD, Stricter::Unknown);
-        f.count("preview", &mut self.preview, PREVIEW, Stricter::Unknown);
-        f.flag("redact", &mut self.redact, Stricter::More);
+impl PolicySection for JournalPolicy {
+    fn read_keys(&mut self, f: &mut SectionReader<'_>) {
+        f.limit("payload", &mut self.payload, PAYLOAD_RANGE, StricterDirection::Unknown);
+        f.count("preview", &mut self.preview, PREVIEW_RANGE, StricterDirection::Unknown);
+        f.flag("redact", &mut self.redact, StricterDirection::More);
         if let Some(patterns) = f.list("patterns", &self.patterns) {
             for (index, pattern) in patterns.iter().enumerate() {
                 if pattern.is_empty() || pattern.len() > MAX_PATTERN_BYTES {
-                    let what = format!("a pattern must have 1 to {MAX_PATTERN_BYTES} bytes");
+                    let what = format!("a pattern must be 1 to {MAX_PATTERN_BYTES} bytes long");
                     let at = ["patterns", &index.to_string()];
-                    f.refuse_at(Code::Range, &at, what, "write a shorter regular expression, or several");
+                    f.report_at(
+                        PolicyErrorCode::Range,
+                        &at,
+                        what,
+                        "split it into shorter regular expressions",
+                    );
                 }
             }
-            f.at_most("patterns", patterns.len(), MAX_ITEMS);
+            f.check_length("patterns", patterns.len(), MAX_ITEMS);
             self.patterns = patterns;
         }
-        f.put_list("patterns", self.patterns.clone());
-        f.duration_limit("retention", &mut self.retention_ms, Stricter::Unknown);
+        f.emit_list("patterns", self.patterns.clone());
+        f.duration_limit("retention", &mut self.retention_ms, StricterDirection::Unknown);
         let present = self.deliver.iter().map(Delivery::to_value).collect();
-        if let Some(drafts) = f.items::<Draft>("deliver", &present) {
-            f.at_most("deliver", drafts.len(), MAX_ITEMS);
-            self.deliver = drafts.into_iter().filter_map(Draft::finished).collect();
+        if let Some(drafts) = f.items::<DeliveryBuilder>("deliver", &present) {
+            f.check_length("deliver", drafts.len(), MAX_ITEMS);
+            self.deliver = drafts.into_iter().filter_map(DeliveryBuilder::build).collect();
         }
-        f.put_value("deliver", self.deliver.iter().map(Delivery::to_value).collect());
+        f.emit_value("deliver", self.deliver.iter().map(Delivery::to_value).collect());
         f.section("labels", &mut self.labels);
     }
 }
 
-/// A delivery while it is read.
+/// A delivery that is being read.
 #[derive(Clone)]
-struct Draft {
+struct DeliveryBuilder {
     effects: Vec<String>,
     command: Option<Vec<String>>,
     webhook: Option<String>,
     format: Option<WebhookFormat>,
     secret_env: Option<String>,
-    email: Option<Email>,
+    email: Option<EmailTarget>,
     page: Option<String>,
     attempts: u64,
     timeout_ms: u64,
 }
 
-impl Default for Draft {
+impl Default for DeliveryBuilder {
     fn default() -> Self {
-        Draft {
+        DeliveryBuilder {
             effects: Vec::new(),
             command: None,
             webhook: None,
@@ -175,126 +180,144 @@ impl Default for Draft {
     }
 }
 
-impl Draft {
-    /// The delivery, if nothing is missing; what is missing was reported.
-    fn finished(self) -> Option<Delivery> {
-        let Draft { effects, attempts, timeout_ms, page, format, secret_env, .. } = self;
+impl DeliveryBuilder {
+    /// The delivery, or `None` if a part is missing, which has already been reported.
+    fn build(self) -> Option<Delivery> {
+        let DeliveryBuilder { effects, attempts, timeout_ms, page, format, secret_env, .. } = self;
         let format = format.unwrap_or_default();
         let target = match (self.command, self.webhook, self.email) {
-            (Some(words), None, None) => Target::Command(words),
-            (None, Some(address), None) => Target::Webhook(Webhook { address, format, secret_env }),
-            (None, None, Some(email)) => Target::Email(email),
+            (Some(words), None, None) => DeliveryTarget::Command(words),
+            (None, Some(address), None) => {
+                DeliveryTarget::Webhook(WebhookTarget { url: address, format, secret_env })
+            }
+            (None, None, Some(email)) => DeliveryTarget::Email(email),
             _ => return None,
         };
         Some(Delivery { effects, target, page, attempts, timeout_ms })
     }
 
-    fn effects(&mut self, f: &mut Fields<'_>) {
+    fn read_effects(&mut self, f: &mut SectionReader<'_>) {
         let written = f.has("effects");
         let Some(effects) = f.list("effects", &[]) else {
             if !written {
-                let what = "a delivery needs the names of effects".to_owned();
-                f.refuse(Code::Type, "effects", what, "write effects: [loop.halted], or [\"*\"] for all");
+                let what = "a delivery requires 'effects'".to_owned();
+                f.report(
+                    PolicyErrorCode::Type,
+                    "effects",
+                    what,
+                    "write effects: [loop.halted], or [\"*\"] for all",
+                );
             }
             return;
         };
         if effects.is_empty() {
             let what = "'effects' is empty, so nothing would be delivered".to_owned();
-            f.refuse(Code::Range, "effects", what, "name an effect, or write [\"*\"] for all");
+            f.report(PolicyErrorCode::Range, "effects", what, "name an effect, or write [\"*\"] for all");
         }
         for (index, name) in effects.iter().enumerate() {
             let at = ["effects", &index.to_string()];
-            if name == ALL && effects.len() > 1 {
-                let what = "'*' already stands for all effects".to_owned();
-                f.refuse_at(Code::Contradiction, &at, what, "write [\"*\"] alone, or only names");
-            } else if name != ALL && !Delivery::EFFECTS.contains(&name.as_str()) {
+            if name == ALL_EFFECTS && effects.len() > 1 {
+                let what = "'*' already includes all effects".to_owned();
+                f.report_at(PolicyErrorCode::Contradiction, &at, what, "write only [\"*\"], or only names");
+            } else if name != ALL_EFFECTS && !Delivery::EFFECTS.contains(&name.as_str()) {
                 let shown: String = name.chars().take(40).collect();
                 let help = closest(name, Delivery::EFFECTS).map_or_else(
-                    || format!("an effect is one of {}, or *", Delivery::EFFECTS.join(", ")),
+                    || format!("expected one of {}, or *", Delivery::EFFECTS.join(", ")),
                     |word| format!("did you mean '{word}'?"),
                 );
-                f.refuse_at(Code::Type, &at, format!("unknown effect '{shown}'"), &help);
+                f.report_at(PolicyErrorCode::Type, &at, format!("unknown effect '{shown}'"), &help);
             }
         }
         self.effects = effects;
     }
 
-    fn target(&mut self, f: &mut Fields<'_>) {
-        self.command(f);
+    fn read_target(&mut self, f: &mut SectionReader<'_>) {
+        self.read_command(f);
         if let Some(address) = f.optional_text("webhook") {
-            if !is_address(&address) {
-                let what = "'webhook' must be an address that begins with https:// or http://".to_owned();
-                f.refuse(Code::Type, "webhook", what, "write webhook: \"https://hooks.example.org/flyball\"");
+            if !is_http_url(&address) {
+                let what = "'webhook' must be an http:// or https:// URL".to_owned();
+                f.report(
+                    PolicyErrorCode::Type,
+                    "webhook",
+                    what,
+                    "write webhook: \"https://hooks.example.org/flyball\"",
+                );
             }
             self.webhook = Some(address);
         }
-        f.optional_word("format", &mut self.format, None);
-        self.secret_env = variable(f, "secret_env");
+        f.optional_keyword("format", &mut self.format, None);
+        self.secret_env = read_variable_name(f, "secret_env");
         if f.has("email") {
-            let mut email = Email::default();
+            let mut email = EmailTarget::default();
             f.section("email", &mut email);
             self.email = Some(email);
         } else {
-            f.knows("email");
+            f.declare_key("email");
         }
         let named: Vec<&str> = ["command", "webhook", "email"].into_iter().filter(|key| f.has(key)).collect();
-        let help = "write one of command: [...], webhook: \"https://...\" and email: {...}";
+        let help = "write one of command: [...], webhook: \"https://...\" or email: {...}";
         match named.as_slice() {
-            [] => f.refuse(Code::Type, "command", "a delivery goes nowhere".to_owned(), help),
+            [] => f.report(PolicyErrorCode::Type, "command", "a delivery has no target".to_owned(), help),
             [_] => {}
             [.., first, last] => {
                 let article = |word: &str| if word == "email" { "an" } else { "a" };
                 let what = format!("a delivery has {} {first} and {} {last}", article(first), article(last));
-                f.refuse(Code::Contradiction, last, what, "write either the one or the other");
+                f.report(PolicyErrorCode::Contradiction, last, what, "keep only one of them");
             }
         }
         for key in ["format", "secret_env"] {
             if f.has(key) && !f.has("webhook") {
-                let what = format!("'{key}' belongs to a webhook");
-                f.refuse(Code::Contradiction, key, what, "write webhook: \"https://...\" beside it");
+                let what = format!("'{key}' requires a webhook");
+                f.report(
+                    PolicyErrorCode::Contradiction,
+                    key,
+                    what,
+                    "add webhook: \"https://...\", or remove the key",
+                );
             }
         }
-        self.page(f);
+        self.read_page(f);
     }
 
-    fn command(&mut self, f: &mut Fields<'_>) {
+    fn read_command(&mut self, f: &mut SectionReader<'_>) {
         let Some(words) = f.list("command", &[]) else { return };
         let bad = |word: &String| word.contains('\0') || word.chars().count() > MAX_WORD_CHARS;
         if words.first().is_none_or(|program| program.trim().is_empty()) {
             let what = "'command' must name a program".to_owned();
-            f.refuse(Code::Range, "command", what, "write command: [\"./label.sh\"]");
+            f.report(PolicyErrorCode::Range, "command", what, "write command: [\"./label.sh\"]");
         } else if words.iter().any(bad) {
-            let what = format!("a word of 'command' has more than {MAX_WORD_CHARS} characters, or a NUL");
-            f.refuse(Code::Range, "command", what, "put the rest into a script");
+            let what =
+                format!("an argument of 'command' has more than {MAX_WORD_CHARS} characters, or a NUL");
+            f.report(PolicyErrorCode::Range, "command", what, "move it into a script");
         }
-        f.at_most("command", words.len(), MAX_ITEMS);
+        f.check_length("command", words.len(), MAX_ITEMS);
         self.command = Some(words);
     }
 
-    fn page(&mut self, f: &mut Fields<'_>) {
+    fn read_page(&mut self, f: &mut SectionReader<'_>) {
         self.page = f.optional_text("page");
-        if self.page.as_deref().is_some_and(|page| !is_address(page)) {
-            let what = "'page' must be an address that begins with https:// or http://".to_owned();
-            f.refuse(Code::Type, "page", what, "write page: \"https://flyball.example.org\"");
+        if self.page.as_deref().is_some_and(|page| !is_http_url(page)) {
+            let what = "'page' must be an http:// or https:// URL".to_owned();
+            f.report(PolicyErrorCode::Type, "page", what, "write page: \"https://flyball.example.org\"");
         }
     }
 }
 
-impl Section for Draft {
-    fn fields(&mut self, f: &mut Fields<'_>) {
-        self.effects(f);
-        self.target(f);
-        f.count("attempts", &mut self.attempts, 1..=100, Stricter::Unknown);
-        f.duration("timeout", &mut self.timeout_ms, Stricter::Unknown);
+impl PolicySection for DeliveryBuilder {
+    fn read_keys(&mut self, f: &mut SectionReader<'_>) {
+        self.read_effects(f);
+        self.read_target(f);
+        f.count("attempts", &mut self.attempts, 1..=100, StricterDirection::Unknown);
+        f.duration("timeout", &mut self.timeout_ms, StricterDirection::Unknown);
         if !(1..=MAX_TIMEOUT_MS).contains(&self.timeout_ms) {
             let what = "'timeout' is outside 1ms to 1h".to_owned();
-            f.refuse(Code::Range, "timeout", what, "write a duration such as 10s");
+            f.report(PolicyErrorCode::Range, "timeout", what, "write a duration such as 10s");
         }
     }
 }
 
-/// `https://host…` or `http://host…`, without blanks.
-fn is_address(address: &str) -> bool {
+/// Whether the text is an `http` or `https` URL with a host and no whitespace.
+fn is_http_url(address: &str) -> bool {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
     let named = host.is_some_and(|host| host.chars().any(char::is_alphanumeric));

@@ -1,13 +1,13 @@
-//! The `journal:` section: read in every format, checked with its place, and never taken from a session.
+//! Tests of the `journal:` section: every format, errors with positions, and rejection in an inline policy.
 
 use serde_json::{Value, json};
 
+use super::super::{EmailTarget, LabelSync, OnLabelAdded, WebhookFormat, WebhookTarget};
 use super::super::{
-    Code, Format, Layer, Origin, Policy, PolicyErrors, Preset, Resolved, from_environment, from_set,
-    json_schema, parse, resolve,
+    Policy, PolicyErrorCode, PolicyErrors, PolicyFormat, PolicyLayer, Preset, ResolvedPolicy, ValueOrigin,
+    from_environment, from_set, json_schema, parse, resolve,
 };
-use super::super::{Email, LabelSync, OnLabelAdded, Webhook, WebhookFormat};
-use super::{Delivery, JournalPolicy, Target};
+use super::{Delivery, DeliveryTarget, JournalPolicy};
 
 const FULL: &str = r#"
 journal:
@@ -24,11 +24,11 @@ journal:
   labels: {command: ["./labels.sh"], every: 5s, session: "issue-{issue.number}", secret_env: HOOK_SECRET, own_accounts: [bot], on_added: stop}
 "#;
 
-fn yaml(text: &str) -> Result<Resolved, PolicyErrors> {
-    resolve(&[parse(text, Format::Yaml, "flyball.yaml")?], Preset::Agent)
+fn resolve_yaml(text: &str) -> Result<ResolvedPolicy, PolicyErrors> {
+    resolve(&[parse(text, PolicyFormat::Yaml, "flyball.yaml")?], Preset::Agent)
 }
 
-fn full() -> JournalPolicy {
+fn full_journal_policy() -> JournalPolicy {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     JournalPolicy {
         payload: Some(4096),
@@ -47,15 +47,15 @@ fn full() -> JournalPolicy {
         deliver: vec![
             Delivery {
                 effects: names(&["label.added", "label.removed"]),
-                target: Target::Command(names(&["./label.sh"])),
+                target: DeliveryTarget::Command(names(&["./label.sh"])),
                 page: None,
                 attempts: 8,
                 timeout_ms: 10_000,
             },
             Delivery {
                 effects: names(&["loop.halted", "notify"]),
-                target: Target::Webhook(Webhook {
-                    address: "https://hooks.example.org/flyball".to_owned(),
+                target: DeliveryTarget::Webhook(WebhookTarget {
+                    url: "https://hooks.example.org/flyball".to_owned(),
                     format: WebhookFormat::Json,
                     secret_env: None,
                 }),
@@ -65,8 +65,8 @@ fn full() -> JournalPolicy {
             },
             Delivery {
                 effects: names(&["*"]),
-                target: Target::Webhook(Webhook {
-                    address: "https://chat.example.org/x".to_owned(),
+                target: DeliveryTarget::Webhook(WebhookTarget {
+                    url: "https://chat.example.org/x".to_owned(),
                     format: WebhookFormat::Slack,
                     secret_env: Some("HOOK_SECRET".to_owned()),
                 }),
@@ -76,7 +76,7 @@ fn full() -> JournalPolicy {
             },
             Delivery {
                 effects: names(&["notify"]),
-                target: Target::Email(Email {
+                target: DeliveryTarget::Email(EmailTarget {
                     to: names(&["a@example.org"]),
                     from: "f@example.org".to_owned(),
                     relay: "smtp://mail.example.org:587".to_owned(),
@@ -92,9 +92,9 @@ fn full() -> JournalPolicy {
 }
 
 #[test]
-fn the_section_is_read_alike_in_every_format() {
-    let read = yaml(FULL).unwrap();
-    assert_eq!(read.policy.journal, full());
+fn journal_section_reads_the_same_in_every_format() {
+    let read = resolve_yaml(FULL).unwrap();
+    assert_eq!(read.policy.journal, full_journal_policy());
     let toml = r#"
 [journal]
 payload = 4096
@@ -132,18 +132,18 @@ secret_env = "HOOK_SECRET"
 own_accounts = ["bot"]
 on_added = "stop"
 "#;
-    let layer = parse(toml, Format::Toml, "flyball.toml").unwrap();
-    assert_eq!(resolve(&[layer], Preset::Agent).unwrap().policy.journal, full());
-    // The effective policy says the same again.
+    let layer = parse(toml, PolicyFormat::Toml, "flyball.toml").unwrap();
+    assert_eq!(resolve(&[layer], Preset::Agent).unwrap().policy.journal, full_journal_policy());
+    // Reading the effective policy again gives the same values.
     let text = read.effective.to_string();
-    let layer = parse(&text, Format::Json, "effective.json").unwrap();
+    let layer = parse(&text, PolicyFormat::Json, "effective.json").unwrap();
     let again = resolve(&[layer], Preset::Agent).unwrap();
     assert_eq!((again.policy, again.effective), (read.policy, read.effective));
 }
 
 #[test]
-fn the_environment_and_set_reach_it_and_origins_say_so() {
-    let file = parse(FULL, Format::Yaml, "flyball.yaml").unwrap();
+fn environment_and_set_override_journal_keys_with_their_origin() {
+    let file = parse(FULL, PolicyFormat::Yaml, "flyball.yaml").unwrap();
     let variables = [
         ("FLYBALL_JOURNAL__PAYLOAD", "off"),
         ("FLYBALL_JOURNAL__PATTERNS", r#"["x{9}"]"#),
@@ -157,166 +157,196 @@ fn the_environment_and_set_reach_it_and_origins_say_so() {
     assert_eq!((journal.payload, journal.retention_ms), (None, None));
     assert_eq!(journal.patterns, ["x{9}"]);
     assert_eq!(journal.deliver.len(), 1);
-    assert!(journal.deliver.iter().all(|d| d.wants("say") && d.wants("loop.halted")));
+    assert!(journal.deliver.iter().all(|d| d.matches("say") && d.matches("loop.halted")));
     let origin = |key: &str| read.origins[key].origin.to_string();
     assert_eq!(origin("journal.payload"), "FLYBALL_JOURNAL__PAYLOAD");
     assert_eq!(origin("journal.deliver"), "FLYBALL_JOURNAL__DELIVER");
     assert_eq!(origin("journal.retention"), "--set");
     assert_eq!(origin("journal.preview"), "flyball.yaml");
-    let plain = yaml("preset: agent").unwrap();
+    let plain = resolve_yaml("preset: agent").unwrap();
     assert_eq!(plain.policy.journal, JournalPolicy::default());
-    assert_eq!(plain.origins["journal.redact"].origin, Origin::Default);
+    assert_eq!(plain.origins["journal.redact"].origin, ValueOrigin::Default);
 }
 
 #[test]
-fn a_session_cannot_bring_it() {
+fn inline_policy_cannot_set_journal() {
     for written in [json!({"deliver": []}), json!({}), json!("off"), json!({"redact": false})] {
-        let layer = Layer::from_value(Origin::Inline, json!({ "journal": written }));
+        let layer = PolicyLayer::from_value(ValueOrigin::Inline, json!({ "journal": written }));
         let errors = resolve(&[layer], Preset::Agent).unwrap_err();
         let error = errors.iter().next().unwrap();
-        assert_eq!((error.code, error.path.as_str()), (Code::Forbidden, "journal"), "{errors}");
-        assert!(error.what.contains("session cannot bring a journal"), "{error}");
+        assert_eq!((error.code, error.path.as_str()), (PolicyErrorCode::Forbidden, "journal"), "{errors}");
+        assert!(error.message.contains("session cannot set 'journal'"), "{error}");
     }
-    let file = parse(FULL, Format::Yaml, "flyball.yaml").unwrap();
-    let inline = Layer::from_value(Origin::Inline, json!({"preset": "off", "journal": null}));
-    assert_eq!(resolve(&[file, inline], Preset::Agent).unwrap().policy.journal, full());
+    let file = parse(FULL, PolicyFormat::Yaml, "flyball.yaml").unwrap();
+    let inline = PolicyLayer::from_value(ValueOrigin::Inline, json!({"preset": "off", "journal": null}));
+    assert_eq!(resolve(&[file, inline], Preset::Agent).unwrap().policy.journal, full_journal_policy());
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
-    type Case = (&'static str, Code, u32, &'static str, &'static str);
-    let cases: &[Case] = &[
-        ("payloads: 3", Code::UnknownKey, 11, "'payloads' in journal", "'payload'"),
-        ("payload: 511", Code::Range, 11, "outside 512", "off"),
-        ("payload: much", Code::Type, 11, "'much'", "whole number"),
-        ("preview: off", Code::Type, 11, "preview", "whole number"),
-        ("redact: perhaps", Code::Type, 11, "'perhaps'", "true or false"),
-        ("patterns: x", Code::Type, 11, "a list of texts", "list"),
-        ("patterns: [a, '']", Code::Range, 25, "1 to 1024 bytes", "shorter"),
-        ("retention: soon", Code::Type, 11, "'soon'", "4h"),
-        ("deliver: [x]", Code::Type, 21, "'x'", "key: value"),
-        ("deliver: {}", Code::Type, 11, "a list of maps", "list"),
-        ("deliver: [{command: [x]}]", Code::Type, 21, "needs the names", "loop.halted"),
-        ("deliver: [{effects: [], command: [x]}]", Code::Range, 22, "empty", "*"),
+fn journal_errors_report_position_and_help() {
+    type JournalErrorCase = (&'static str, PolicyErrorCode, u32, &'static str, &'static str);
+    let cases: &[JournalErrorCase] = &[
+        ("payloads: 3", PolicyErrorCode::UnknownKey, 11, "'payloads' in journal", "'payload'"),
+        ("payload: 511", PolicyErrorCode::Range, 11, "between 512", "off"),
+        ("payload: much", PolicyErrorCode::Type, 11, "\"much\"", "whole number"),
+        ("preview: off", PolicyErrorCode::Type, 11, "preview", "whole number"),
+        ("redact: perhaps", PolicyErrorCode::Type, 11, "\"perhaps\"", "true or false"),
+        ("patterns: x", PolicyErrorCode::Type, 11, "a list of strings", "list"),
+        ("patterns: [a, '']", PolicyErrorCode::Range, 25, "1 to 1024 bytes", "shorter"),
+        ("retention: soon", PolicyErrorCode::Type, 11, "invalid duration \"soon\"", "4h"),
+        ("deliver: [x]", PolicyErrorCode::Type, 21, "\"x\"", "key: value"),
+        ("deliver: {}", PolicyErrorCode::Type, 11, "a list of maps", "list"),
+        ("deliver: [{command: [x]}]", PolicyErrorCode::Type, 21, "requires 'effects'", "loop.halted"),
+        ("deliver: [{effects: [], command: [x]}]", PolicyErrorCode::Range, 22, "empty", "*"),
         (
             "deliver: [{effects: [lable.added], command: [x]}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             32,
             "'lable.added'",
             "'label.added'",
         ),
-        ("deliver: [{effects: [xyz], command: [x]}]", Code::Type, 32, "'xyz'", "loop.halted, say"),
-        ("deliver: [{effects: ['*', say], command: [x]}]", Code::Contradiction, 32, "all effects", "alone"),
-        ("deliver: [{effects: [say]}]", Code::Type, 21, "goes nowhere", "webhook"),
-        ("deliver: [{effects: [say], command: []}]", Code::Range, 38, "name a program", "label.sh"),
-        ("deliver: [{effects: [say], webhook: 'ftp://x'}]", Code::Type, 38, "https://", "hooks"),
-        ("deliver: [{effects: [say], webhook: 'https:// x'}]", Code::Type, 38, "https://", "hooks"),
+        ("deliver: [{effects: [xyz], command: [x]}]", PolicyErrorCode::Type, 32, "'xyz'", "loop.halted, say"),
+        (
+            "deliver: [{effects: ['*', say], command: [x]}]",
+            PolicyErrorCode::Contradiction,
+            32,
+            "all effects",
+            "write only [\"*\"]",
+        ),
+        ("deliver: [{effects: [say]}]", PolicyErrorCode::Type, 21, "no target", "webhook"),
+        (
+            "deliver: [{effects: [say], command: []}]",
+            PolicyErrorCode::Range,
+            38,
+            "name a program",
+            "label.sh",
+        ),
+        ("deliver: [{effects: [say], webhook: 'ftp://x'}]", PolicyErrorCode::Type, 38, "https://", "hooks"),
+        (
+            "deliver: [{effects: [say], webhook: 'https:// x'}]",
+            PolicyErrorCode::Type,
+            38,
+            "https://",
+            "hooks",
+        ),
         (
             "deliver: [{effects: [say], command: [x], webhook: 'http://x'}]",
-            Code::Contradiction,
+            PolicyErrorCode::Contradiction,
             52,
             "and",
-            "either",
+            "keep only one",
         ),
-        ("deliver: [{effects: [say], command: [x], attempts: 0}]", Code::Range, 52, "1 to 100", "1 to 100"),
-        ("deliver: [{effects: [say], command: [x], timeout: 0}]", Code::Range, 52, "1ms", "10s"),
+        (
+            "deliver: [{effects: [say], command: [x], attempts: 0}]",
+            PolicyErrorCode::Range,
+            52,
+            "between 1 and 100",
+            "1 to 100",
+        ),
+        ("deliver: [{effects: [say], command: [x], timeout: 0}]", PolicyErrorCode::Range, 52, "1ms", "10s"),
         (
             "deliver: [{effects: [say], command: [x], format: slack}]",
-            Code::Contradiction,
+            PolicyErrorCode::Contradiction,
             52,
             "'format'",
             "webhook",
         ),
         (
             "deliver: [{effects: [say], webhook: 'http://x', format: slak}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             59,
-            "'slak'",
+            "\"slak\"",
             "'slack'",
         ),
         (
             "deliver: [{effects: [say], webhook: 'http://x', secret_env: 'my secret!'}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             59,
             "name of an environment variable",
             "never the secret",
         ),
         (
             "deliver: [{effects: [say], command: [x], page: here}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             52,
             "'page'",
             "flyball.example",
         ),
         (
             "deliver: [{effects: [say], email: {from: a@b.c, relay: 'smtp://x'}}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             38,
             "'to'",
             "oncall",
         ),
         (
             r#"deliver: [{effects: [say], email: {to: ["a@b.c\nBcc: x@y.z"], from: a@b.c, relay: 'smtp://x'}}]"#,
-            Code::Type,
+            PolicyErrorCode::Type,
             46,
             "'to'",
             "oncall",
         ),
         (
             "deliver: [{effects: [say], email: {to: [a@b.c], from: a b, relay: 'smtp://x'}}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             59,
             "'from'",
             "flyball@",
         ),
         (
             "deliver: [{effects: [say], email: {to: [a@b.c], from: a@b.c, relay: 'smtp://me:pw@x'}}]",
-            Code::Type,
+            PolicyErrorCode::Type,
             72,
             "'relay'",
             "password_env",
         ),
         (
             "deliver: [{effects: [say], email: {to: [a@b.c], from: a@b.c, relay: 'smtp://x', user: me}}]",
-            Code::Contradiction,
+            PolicyErrorCode::Contradiction,
             91,
-            "belong together",
+            "set together",
             "both",
         ),
         (
             "deliver: [{effects: [say], webhook: 'http://x', email: {to: [a@b.c], from: a@b.c, relay: 'smtp://x'}}]",
-            Code::Contradiction,
+            PolicyErrorCode::Contradiction,
             59,
             "a webhook and an email",
-            "either",
+            "keep only one",
         ),
-        ("deliver: [{effects: [say], comand: [x]}]", Code::UnknownKey, 38, "'comand'", "'command'"),
+        (
+            "deliver: [{effects: [say], comand: [x]}]",
+            PolicyErrorCode::UnknownKey,
+            38,
+            "'comand'",
+            "'command'",
+        ),
     ];
     for (inside, code, column, what, help) in cases {
         let text = format!("journal: {{{inside}}}");
-        let errors = yaml(&text).expect_err(&text);
+        let errors = resolve_yaml(&text).expect_err(&text);
         let found = errors.iter().any(|error| {
             let place = (error.line, error.column) == (Some(1), Some(*column));
-            error.code == *code && place && error.what.contains(what) && error.help.contains(help)
+            error.code == *code && place && error.message.contains(what) && error.help.contains(help)
         });
         assert!(found, "{text}\n{errors:#?}");
     }
     let long = format!("journal: {{patterns: [\"{}\"]}}", "a".repeat(1025));
-    assert_eq!(yaml(&long).unwrap_err().iter().next().unwrap().code, Code::Range);
+    assert_eq!(resolve_yaml(&long).unwrap_err().iter().next().unwrap().code, PolicyErrorCode::Range);
     let many = json!({"journal": {"patterns": vec!["a"; 101]}}).to_string();
-    assert_eq!(yaml(&many).unwrap_err().iter().next().unwrap().code, Code::Range);
+    assert_eq!(resolve_yaml(&many).unwrap_err().iter().next().unwrap().code, PolicyErrorCode::Range);
 }
 
 #[test]
-fn no_decision_and_no_digest_depends_on_it() {
+fn journal_does_not_change_decisions_or_digest() {
     let plain = Policy::preset(Preset::Agent);
-    let other = yaml(FULL).unwrap().policy;
+    let other = resolve_yaml(FULL).unwrap().policy;
     assert_eq!(plain.digest, other.digest);
     assert_eq!(Policy { journal: JournalPolicy::default(), ..other }, plain);
 }
 
 #[test]
-fn the_schema_knows_the_same_keys_and_effects() {
+fn journal_schema_matches_the_reader() {
     let schema: Value = serde_json::from_str(&json_schema()).unwrap();
     let keys = |definition: &str| -> Vec<String> {
         schema["$defs"][definition]["properties"].as_object().unwrap().keys().cloned().collect()

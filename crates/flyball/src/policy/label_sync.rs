@@ -1,34 +1,36 @@
-//! How the labels of an issue tracker come back: who may report them, to which session they belong, and what they mean.
+//! Reads label changes back from an issue tracker: who may report them, which session they belong to, and what they do.
 //!
-//! Labels go out as the effects `label.added` and `label.removed` (`journal.deliver`). Taking the label off in the
-//! tracker is a release; putting it on there is a stop only if the policy says so. No decision depends on this section.
+//! Labels are sent as the effects `label.added` and `label.removed` (`journal.deliver`). Removing the label in the
+//! tracker releases the session; adding it stops the session only if the policy says so. This section does not affect
+//! decisions.
 
-use super::error::Code;
-use super::fields::{Fields, Section};
-use super::targets::variable;
-use super::values::{Stricter, Word};
+use super::policy_error::PolicyErrorCode;
+use super::section_reader::{PolicySection, SectionReader};
+use super::targets::read_variable_name;
+use super::values::{Keyword, StricterDirection};
 
-/// Words of the command.
-const MAX_WORDS: usize = 100;
-/// Accounts whose changes do not count.
+/// Maximum number of arguments of the command.
+const MAX_COMMAND_WORDS: usize = 100;
+/// Maximum number of ignored accounts.
 const MAX_ACCOUNTS: usize = 20;
-/// The shortest and the longest time between two runs of the command.
-const EVERY: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
+/// Shortest and longest interval between two runs of the command.
+const POLL_INTERVAL_RANGE: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
 
-/// How the labels of an issue tracker come back.
+/// How label changes in an issue tracker are read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelSync {
-    /// A program that tells which labels the issues of some sessions have; empty = none.
+    /// A program that reports the issue labels of some sessions; empty = none.
     pub command: Vec<String>,
-    /// How often a server runs it.
+    /// How often the server runs it.
     pub every_ms: u64,
-    /// The name of the session that a webhook is about, made from the fields of its body.
+    /// Template for the session name of a webhook, filled from the fields of its body.
     pub session: String,
-    /// The environment variable with the secret that webhooks are signed with; empty = none are taken without a key.
+    /// Environment variable that holds the secret for verifying webhook signatures; if empty, a webhook needs an API
+    /// key.
     pub secret_env: String,
-    /// Accounts whose changes do not count: the one that Flyball itself uses.
+    /// Tracker accounts whose changes are ignored, such as the one Flyball uses.
     pub own_accounts: Vec<String>,
-    /// What it means when somebody puts the label on in the tracker.
+    /// Action when the label is added in the tracker.
     pub on_added: OnLabelAdded,
 }
 
@@ -45,18 +47,18 @@ impl Default for LabelSync {
     }
 }
 
-/// What it means when somebody puts the label on in the tracker.
+/// Action when the label is added in the tracker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLabelAdded {
-    /// Nothing: only Flyball calls a person.
+    /// Nothing happens.
     #[default]
     Ignore,
-    /// The session is stopped, as by a person; taking the label off does not lift that.
+    /// The session is stopped, as by an operator; removing the label does not undo that.
     Stop,
 }
 
-impl Word for OnLabelAdded {
-    const WORDS: &'static [(&'static str, OnLabelAdded)] =
+impl Keyword for OnLabelAdded {
+    const KEYWORDS: &'static [(&'static str, OnLabelAdded)] =
         &[("ignore", OnLabelAdded::Ignore), ("stop", OnLabelAdded::Stop)];
 
     fn strictness(self) -> Option<u8> {
@@ -67,56 +69,56 @@ impl Word for OnLabelAdded {
     }
 }
 
-impl Section for LabelSync {
-    fn fields(&mut self, f: &mut Fields<'_>) {
+impl PolicySection for LabelSync {
+    fn read_keys(&mut self, f: &mut SectionReader<'_>) {
         if let Some(words) = f.list("command", &self.command) {
             if words.first().is_some_and(|program| program.trim().is_empty())
                 || words.iter().any(|word| word.contains('\0'))
             {
                 let what = "'command' must name a program".to_owned();
-                f.refuse(Code::Range, "command", what, "write command: [\"./labels.sh\"]");
+                f.report(PolicyErrorCode::Range, "command", what, "write command: [\"./labels.sh\"]");
             }
-            f.at_most("command", words.len(), MAX_WORDS);
+            f.check_length("command", words.len(), MAX_COMMAND_WORDS);
             self.command = words;
         }
-        f.put_list("command", self.command.clone());
-        f.duration("every", &mut self.every_ms, Stricter::Unknown);
-        if !EVERY.contains(&self.every_ms) {
+        f.emit_list("command", self.command.clone());
+        f.duration("every", &mut self.every_ms, StricterDirection::Unknown);
+        if !POLL_INTERVAL_RANGE.contains(&self.every_ms) {
             let what = "'every' is outside 1s to 1d".to_owned();
-            f.refuse(Code::Range, "every", what, "write a duration such as 30s");
+            f.report(PolicyErrorCode::Range, "every", what, "write a duration such as 30s");
         }
         f.text("session", &mut self.session);
-        if f.has("session") && fields_of(&self.session).is_none_or(|fields| fields.is_empty()) {
-            let what = "'session' must name a field of the webhook in braces".to_owned();
+        if f.has("session") && template_fields(&self.session).is_none_or(|fields| fields.is_empty()) {
+            let what = "'session' must contain a field of the webhook body in braces".to_owned();
             let help = "write session: \"{repository.full_name}#{issue.number}\"";
-            f.refuse(Code::Type, "session", what, help);
+            f.report(PolicyErrorCode::Type, "session", what, help);
         }
         if f.is_empty_text("secret_env") {
             self.secret_env.clear();
         } else if f.has("secret_env") {
-            self.secret_env = variable(f, "secret_env").unwrap_or_default();
+            self.secret_env = read_variable_name(f, "secret_env").unwrap_or_default();
         }
-        f.knows("secret_env");
-        f.put_value("secret_env", self.secret_env.as_str().into());
+        f.declare_key("secret_env");
+        f.emit_value("secret_env", self.secret_env.as_str().into());
         if let Some(accounts) = f.list("own_accounts", &self.own_accounts) {
-            f.at_most("own_accounts", accounts.len(), MAX_ACCOUNTS);
+            f.check_length("own_accounts", accounts.len(), MAX_ACCOUNTS);
             self.own_accounts = accounts;
         }
-        f.put_list("own_accounts", self.own_accounts.clone());
-        f.word("on_added", &mut self.on_added);
+        f.emit_list("own_accounts", self.own_accounts.clone());
+        f.keyword("on_added", &mut self.on_added);
     }
 }
 
 impl LabelSync {
-    /// Whether the program is asked also when no session is held: a label that is put on must be noticed.
+    /// Whether the program also runs when no session is held, so that an added label is noticed.
     #[must_use]
-    pub fn asks_about_all(&self) -> bool {
+    pub fn polls_all_sessions(&self) -> bool {
         self.on_added == OnLabelAdded::Stop
     }
 
-    /// The name of the session that a webhook is about; nothing if the body lacks one of the fields.
+    /// The session name of a webhook, or `None` if the body lacks one of the fields.
     #[must_use]
-    pub fn session_of(&self, body: &serde_json::Value) -> Option<String> {
+    pub fn session_name(&self, body: &serde_json::Value) -> Option<String> {
         let mut name = String::new();
         let mut rest = self.session.as_str();
         while let Some((before, after)) = rest.split_once('{') {
@@ -135,8 +137,8 @@ impl LabelSync {
     }
 }
 
-/// The fields that a template names; nothing if a brace is left open.
-fn fields_of(template: &str) -> Option<Vec<&str>> {
+/// The fields of a template, or `None` if a brace is not closed.
+fn template_fields(template: &str) -> Option<Vec<&str>> {
     let mut fields = Vec::new();
     let mut rest = template;
     while let Some((_, after)) = rest.split_once('{') {
@@ -156,10 +158,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_session_is_named_after_the_fields_of_a_webhook() {
+    fn session_name_is_built_from_webhook_fields() {
         let body = json!({"repository": {"full_name": "o/r"}, "issue": {"number": 7, "labels": []}});
         let name = |template: &str| {
-            LabelSync { session: template.to_owned(), ..LabelSync::default() }.session_of(&body)
+            LabelSync { session: template.to_owned(), ..LabelSync::default() }.session_name(&body)
         };
         assert_eq!(name("{repository.full_name}#{issue.number}").as_deref(), Some("o/r#7"));
         assert_eq!(name("issue-{issue.number}").as_deref(), Some("issue-7"));

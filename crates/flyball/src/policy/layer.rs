@@ -1,4 +1,4 @@
-//! One source of policy values: a file, the environment, the command line.
+//! A policy layer: the values of one file, the environment or the command line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Preset;
-use super::places::Places;
+use super::positions::KeyPositions;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// Built in.
+pub enum ValueOrigin {
+    /// The built-in default.
     Default,
-    /// The preset differs from the built-in value.
+    /// The preset, where it differs from the built-in default.
     Preset(Preset),
     /// A policy file.
     File {
@@ -36,50 +36,49 @@ pub enum Origin {
     CommandLine,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Default => f.write_str("default"),
-            Origin::Preset(preset) => write!(f, "preset {}", preset.as_str()),
-            Origin::File { name } | Origin::Workflow { name } => f.write_str(name),
-            Origin::Inline => f.write_str("session.started"),
-            Origin::Environment { variable } => f.write_str(variable),
-            Origin::CommandLine => f.write_str("--set"),
+            ValueOrigin::Default => f.write_str("default"),
+            ValueOrigin::Preset(preset) => write!(f, "preset {}", preset.as_str()),
+            ValueOrigin::File { name } | ValueOrigin::Workflow { name } => f.write_str(name),
+            ValueOrigin::Inline => f.write_str("session.started"),
+            ValueOrigin::Environment { variable } => f.write_str(variable),
+            ValueOrigin::CommandLine => f.write_str("--set"),
         }
     }
 }
 
-/// How far a layer may change the policy.
+/// How much a layer may change the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// Every value counts: the caller's, the user's or the organization's own.
+pub enum LayerTrust {
+    /// Every value applies. For layers from the caller, the user or the organization.
     #[default]
     Full,
-    /// Only values that make the policy stricter count. What a project brings along, until the user trusts it.
+    /// Only values that make the policy stricter apply. For a project's own files, until the user trusts them.
     TightenOnly,
 }
 
-/// The values of one source, as written, with the place of each key.
+/// The values of one source as written, with the position of each key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layer {
-    /// Where the values came from.
-    pub origin: Origin,
+pub struct PolicyLayer {
+    /// The origin of the values.
+    pub origin: ValueOrigin,
     /// The values as written.
     pub tree: Value,
     /// Line and column of each key; empty for a source without lines.
-    pub places: Places,
-    /// In an environment layer, which variable wrote which key.
+    pub positions: KeyPositions,
+    /// In an environment layer, the variable that set each key.
     pub variables: BTreeMap<String, String>,
-    /// How far it may change the policy.
-    pub trust: Trust,
+    /// How much the layer may change the policy.
+    pub trust: LayerTrust,
 }
 
-impl Layer {
-    /// A layer from a ready tree, for example the `policy` of `session.started`.
+impl PolicyLayer {
+    /// Creates a layer from an existing tree, for example the `policy` of `session.started`.
     ///
-    /// A text is the name of a preset. Anything else than a map is reported by
-    /// [`super::resolve`].
-    pub fn from_value(origin: Origin, tree: Value) -> Layer {
+    /// A string is the name of a preset. Any other value that is not a map is reported by [`super::resolve`].
+    pub fn from_value(origin: ValueOrigin, tree: Value) -> PolicyLayer {
         let tree = match tree {
             Value::Null => Value::Object(Map::new()),
             Value::String(preset) => {
@@ -87,45 +86,51 @@ impl Layer {
             }
             tree => tree,
         };
-        Layer { origin, tree, places: Places::default(), variables: BTreeMap::new(), trust: Trust::Full }
+        PolicyLayer {
+            origin,
+            tree,
+            positions: KeyPositions::default(),
+            variables: BTreeMap::new(),
+            trust: LayerTrust::Full,
+        }
     }
 
-    /// The part of a parsed file below `path` as a layer of its own, places included:
-    /// how a workflow's `policy:` becomes a layer. `None` if there is nothing.
-    pub fn below(&self, path: &[&str], origin: Origin) -> Option<Layer> {
+    /// The part of a parsed file below `path` as a separate layer, including positions. A workflow's `policy:` becomes
+    /// a layer this way. `None` if that part is missing.
+    pub fn sublayer(&self, path: &[&str], origin: ValueOrigin) -> Option<PolicyLayer> {
         let mut tree = &self.tree;
         for part in path {
             tree = tree.get(part)?;
         }
         let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
-        let mut layer = Layer::from_value(origin, tree.clone());
-        layer.places = self.places.below(&path);
+        let mut layer = PolicyLayer::from_value(origin, tree.clone());
+        layer.positions = self.positions.subtree(&path);
         layer.trust = self.trust;
         Some(layer)
     }
 
-    /// The same layer, under which the policy can only become stricter.
+    /// The same layer, restricted to tightening the policy.
     #[must_use]
-    pub fn tighten_only(mut self) -> Layer {
-        self.trust = Trust::TightenOnly;
+    pub fn tighten_only(mut self) -> PolicyLayer {
+        self.trust = LayerTrust::TightenOnly;
         self
     }
 
-    /// The name for messages.
-    pub(super) fn file(&self, path: &str) -> String {
-        self.variable(path).map_or_else(|| self.origin.to_string(), str::to_owned)
+    /// The name of the source, for messages.
+    pub(super) fn source_name(&self, path: &str) -> String {
+        self.variable_for(path).map_or_else(|| self.origin.to_string(), str::to_owned)
     }
 
     /// The origin of one key.
-    pub(super) fn origin_of(&self, path: &str) -> Origin {
-        match self.variable(path) {
-            Some(variable) => Origin::Environment { variable: variable.to_owned() },
+    pub(super) fn origin_of(&self, path: &str) -> ValueOrigin {
+        match self.variable_for(path) {
+            Some(variable) => ValueOrigin::Environment { variable: variable.to_owned() },
             None => self.origin.clone(),
         }
     }
 
-    /// The variable that wrote a key or something inside it.
-    fn variable(&self, path: &str) -> Option<&str> {
+    /// The variable that set a key or something inside it.
+    fn variable_for(&self, path: &str) -> Option<&str> {
         let inside =
             |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let found = self.variables.iter().find(|(key, _)| inside(key));

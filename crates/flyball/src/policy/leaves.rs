@@ -1,8 +1,8 @@
-//! The single values of an effective policy, with the path of each.
+//! The leaf values of an effective policy and their paths.
 
 use serde_json::Value;
 
-/// The single values without the rules, which have origins of their own.
+/// Collects the leaves except the rules, whose origins are tracked separately.
 pub(super) fn collect_leaves<'v>(
     value: &'v Value,
     path: &mut Vec<String>,
@@ -16,13 +16,13 @@ pub(super) fn collect_leaves<'v>(
                 path.pop();
             }
         }
-        // Rules have origins of their own, by name.
+        // The origins of rules are tracked by name.
         Value::Array(_) if *path == ["rules"] => {}
         leaf => leaves.push((path.clone(), leaf)),
     }
 }
 
-/// The single values of a policy: rules by their names, an empty map as itself.
+/// Collects the leaves of a policy: rules by name, an empty map as a leaf.
 pub(super) fn collect_values<'v>(
     value: &'v Value,
     path: &mut Vec<String>,

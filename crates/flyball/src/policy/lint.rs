@@ -1,87 +1,91 @@
-//! What is allowed but probably not meant: limits that can never be reached, protection
-//! that is off, settings that hide one another.
+//! Lint warnings for valid but probably unintended settings: unreachable limits, disabled protection, settings that
+//! mask each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
 
-use super::guards::Guards;
-use super::layer::Origin;
-use super::paths::PointerOf;
-use super::places::{Place, join, split};
-use super::resolve::{Resolved, Written};
-use super::{Limit, Mode, Policy};
+use super::guard_policies::GuardPolicies;
+use super::layer::ValueOrigin;
+use super::paths::PathLookup;
+use super::positions::{SourcePosition, join_path, split_path};
+use super::resolve::{ResolvedPolicy, ValueSource};
+use super::{GuardMode, Limit, Policy};
 use crate::suggest::closest;
 
-/// How much a warning matters.
+/// The severity of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Good to know.
+pub enum LintSeverity {
+    /// Informational.
     Info,
-    /// Probably not what was meant.
+    /// Probably unintended.
     Warning,
 }
 
-/// Something in a policy that works but may surprise.
+/// A warning about a valid but surprising setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The kind of the warning; never changes.
+pub struct PolicyWarning {
+    /// The kind of the warning; stable.
     pub code: &'static str,
-    /// How much it matters.
-    pub severity: Severity,
+    /// The severity.
+    pub severity: LintSeverity,
     /// The key as written.
     pub path: String,
-    /// Where it was written.
-    pub origin: Origin,
+    /// The source where it was written.
+    pub origin: ValueOrigin,
     /// Line and column, if the source has lines.
-    pub place: Option<Place>,
-    /// What is surprising.
-    pub what: String,
-    /// What to do about it.
+    pub position: Option<SourcePosition>,
+    /// The surprising setting, in one line.
+    pub message: String,
+    /// The suggested fix.
     pub help: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for PolicyWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.origin)?;
-        if let Some(place) = self.place {
+        if let Some(place) = self.position {
             write!(f, ":{}:{}", place.line, place.column)?;
         }
-        write!(f, ": {}: {}\n  {}", self.code, self.what, self.help)
+        write!(f, ": {}: {}\n  {}", self.code, self.message, self.help)
     }
 }
 
-/// Finds what is surprising in a policy.
-pub(super) fn lint(policy: &Policy, origins: &BTreeMap<String, Written>, written: &Value) -> Vec<Warning> {
-    let mut l = Lint { origins, warnings: Vec::new() };
-    l.protection(policy);
-    l.budgets(policy);
-    l.guards(&["guards"], &policy.guards);
+/// Collects all warnings about a policy.
+pub(super) fn lint(
+    policy: &Policy,
+    origins: &BTreeMap<String, ValueSource>,
+    written: &Value,
+) -> Vec<PolicyWarning> {
+    let mut l = Linter { origins, warnings: Vec::new() };
+    l.check_protection(policy);
+    l.check_budgets(policy);
+    l.check_guards(&["guards"], &policy.guards);
     for (name, node) in &policy.nodes {
         let at = ["nodes", name.as_str()];
-        l.guards(&at, &node.guards);
+        l.check_guards(&at, &node.guards);
         if l.is_written(&["nodes", name, "turns"]) {
-            l.node_turns(&["nodes", name, "turns"], node.budget.turns, policy.budgets.loops.iterations);
+            l.check_node_turns(&["nodes", name, "turns"], node.budget.turns, policy.budgets.loops.iterations);
         }
     }
     for (name, tool) in &policy.tools {
-        l.guards(&["tools", name], &tool.guards);
+        l.check_guards(&["tools", name], &tool.guards);
     }
-    for (from, to, edge) in edges(policy) {
-        l.guards(&["edges", &format!("{from}->{to}")], &edge.guards);
+    for (from, to, edge) in edge_policies(policy) {
+        l.check_guards(&["edges", &format!("{from}->{to}")], &edge.guards);
     }
-    l.visits(policy);
-    l.destinations(policy);
-    l.durations(written);
-    l.off_but_configured(policy);
+    l.check_visits(policy);
+    l.check_destinations(policy);
+    l.check_durations(written);
+    l.check_disabled_guards(policy);
     l.warnings
 }
 
-/// Finds limits that a known graph makes unreachable: a node that may be visited more
-/// often than the edges into it allow. Edges are given as (from, to).
-pub fn lint_graph(resolved: &Resolved, graph: &[(&str, &str)]) -> Vec<Warning> {
-    let mut l = Lint { origins: &resolved.origins, warnings: Vec::new() };
+/// Finds limits that a known graph makes unreachable: a node whose visit limit exceeds what its incoming edges allow.
+/// Edges are given as (from, to).
+pub fn lint_graph(resolved: &ResolvedPolicy, graph: &[(&str, &str)]) -> Vec<PolicyWarning> {
+    let mut l = Linter { origins: &resolved.origins, warnings: Vec::new() };
     for (name, node) in &resolved.policy.nodes {
         let into: Vec<_> = graph.iter().filter(|(_, to)| to == name).collect();
         let reachable = into.iter().try_fold(1_u64, |sum: u64, (from, to)| {
@@ -92,80 +96,84 @@ pub fn lint_graph(resolved: &Resolved, graph: &[(&str, &str)]) -> Vec<Warning> {
             && !into.is_empty()
             && visits > reachable
         {
-            l.unreachable_visits(name, visits, reachable);
+            l.warn_unreachable_visits(name, visits, reachable);
         }
     }
     l.warnings
 }
 
-fn edges(policy: &Policy) -> impl Iterator<Item = (&String, &String, &super::EdgePolicy)> {
+fn edge_policies(policy: &Policy) -> impl Iterator<Item = (&String, &String, &super::EdgePolicy)> {
     policy.edges.iter().flat_map(|(from, tos)| tos.iter().map(move |(to, edge)| (from, to, edge)))
 }
 
-struct Lint<'a> {
-    origins: &'a BTreeMap<String, Written>,
-    warnings: Vec<Warning>,
+struct Linter<'a> {
+    origins: &'a BTreeMap<String, ValueSource>,
+    warnings: Vec<PolicyWarning>,
 }
 
-impl Lint<'_> {
+impl Linter<'_> {
     fn is_written<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        let written = self.origins.get(&join(path)).map(|w| &w.origin);
-        !matches!(written, None | Some(Origin::Default | Origin::Preset(_)))
+        let written = self.origins.get(&join_path(path)).map(|w| &w.origin);
+        !matches!(written, None | Some(ValueOrigin::Default | ValueOrigin::Preset(_)))
     }
 
-    fn say<S: AsRef<str>>(
+    fn warn<S: AsRef<str>>(
         &mut self,
-        severity: Severity,
+        severity: LintSeverity,
         code: &'static str,
         path: &[S],
         what: String,
         help: &str,
     ) {
-        let written = self.origins.get(&join(path));
-        self.warnings.push(Warning {
+        let written = self.origins.get(&join_path(path));
+        self.warnings.push(PolicyWarning {
             code,
             severity,
-            path: written.map_or_else(|| join(path), |w| w.key.clone()),
-            origin: written.map_or(Origin::Default, |w| w.origin.clone()),
-            place: written.and_then(|w| w.place),
-            what,
+            path: written.map_or_else(|| join_path(path), |w| w.key.clone()),
+            origin: written.map_or(ValueOrigin::Default, |w| w.origin.clone()),
+            position: written.and_then(|w| w.position),
+            message: what,
             help: help.to_owned(),
         });
     }
 
-    fn protection(&mut self, policy: &Policy) {
-        let off = |guards: &Guards| guards.modes().iter().all(|mode| *mode == Mode::Off);
+    fn check_protection(&mut self, policy: &Policy) {
+        let off = |guards: &GuardPolicies| guards.modes().iter().all(|mode| *mode == GuardMode::Off);
         let others = policy.nodes.values().map(|n| &n.guards);
         let others = others.chain(policy.tools.values().map(|t| &t.guards));
-        let others = others.chain(edges(policy).map(|(_, _, e)| &e.guards));
+        let others = others.chain(edge_policies(policy).map(|(_, _, e)| &e.guards));
         if off(&policy.guards) && others.into_iter().all(off) {
-            let what = "all guards are off: nothing protects this session".to_owned();
-            self.say(
-                Severity::Warning,
+            let what = "all guards are off: this session is not protected".to_owned();
+            self.warn(
+                LintSeverity::Warning,
                 "protection_off",
                 &["preset"],
                 what,
-                "choose another preset or switch guards on",
+                "choose another preset or turn guards on",
             );
         }
     }
 
-    fn budgets(&mut self, policy: &Policy) {
+    fn check_budgets(&mut self, policy: &Policy) {
         let budgets = &policy.budgets;
         if budgets.node.turns_set {
-            self.node_turns(&["budgets", "node", "turns"], budgets.node.turns, budgets.loops.iterations);
+            self.check_node_turns(
+                &["budgets", "node", "turns"],
+                budgets.node.turns,
+                budgets.loops.iterations,
+            );
         }
         if let (Some(turn), Some(session)) = (budgets.turn.timeout_ms, budgets.session.runtime_ms)
             && turn > session
         {
-            let what = "a turn may take longer than the whole session".to_owned();
+            let what = "the turn timeout is longer than the session's runtime budget".to_owned();
             let path = if self.is_written(&["budgets", "turn", "timeout"]) {
                 ["budgets", "turn", "timeout"]
             } else {
                 ["budgets", "session", "runtime"]
             };
-            self.say(
-                Severity::Warning,
+            self.warn(
+                LintSeverity::Warning,
                 "turn_longer_than_session",
                 &path,
                 what,
@@ -174,52 +182,52 @@ impl Lint<'_> {
         }
     }
 
-    fn node_turns(&mut self, path: &[&str], turns: Limit, iterations: Limit) {
+    fn check_node_turns(&mut self, path: &[&str], turns: Limit, iterations: Limit) {
         if let (Some(turns), Some(iterations)) = (turns, iterations)
             && turns <= iterations
         {
-            let what = format!("{turns} turns a node end a loop before its {iterations} iterations");
-            let help = format!("write at least {} turns, or lower budgets.loop.iterations", iterations + 1);
-            self.say(Severity::Warning, "loop_budget_unreachable", path, what, &help);
+            let what = format!("{turns} turns per node end a loop before its {iterations} iterations");
+            let help = format!("allow at least {} turns, or lower budgets.loop.iterations", iterations + 1);
+            self.warn(LintSeverity::Warning, "loop_budget_unreachable", path, what, &help);
         }
     }
 
-    /// Checks one set of guards; below a node, tool or edge only what was written there.
-    fn guards(&mut self, at: &[&str], guards: &Guards) {
+    /// Checks one set of guards; for a node, tool or edge, only the keys written there.
+    fn check_guards(&mut self, at: &[&str], guards: &GuardPolicies) {
         let path = |keys: [&'static str; 2]| [at, &keys].concat();
-        self.below(
+        self.check_warn_below_limit(
             &path(["repetition", "warn_at"]),
             &path(["repetition", "limit"]),
             guards.repetition.warn_at,
             guards.repetition.limit,
         );
-        self.below(
+        self.check_warn_below_limit(
             &path(["error_streak", "warn_at"]),
             &path(["error_streak", "same_error"]),
             guards.error_streak.warn_at,
             guards.error_streak.same_error,
         );
-        self.recurrence(at, guards);
-        self.cycles(at, guards);
+        self.check_recurrence(at, guards);
+        self.check_cycles(at, guards);
         let denial = &guards.denial;
         let paths = [path(["denial", "total"]), path(["denial", "of"])];
         if let Some(total) = denial.total.filter(|total| *total > denial.of)
             && let Some(at) = paths.iter().find(|path| self.is_written(path))
         {
-            let what = format!("{total} refusals can never be among the last {}", denial.of);
-            self.say(Severity::Warning, "denial_unreachable", at, what, "lower total, or raise of");
+            let what = format!("'total' ({total}) is more than the last {} requests can contain", denial.of);
+            self.warn(LintSeverity::Warning, "denial_unreachable", at, what, "lower total, or raise of");
         }
     }
 
-    fn below(&mut self, warn: &[&str], limit: &[&str], warn_at: Limit, at: Limit) {
+    fn check_warn_below_limit(&mut self, warn: &[&str], limit: &[&str], warn_at: Limit, at: Limit) {
         let (Some(warn_at), Some(limit_at)) = (warn_at, at) else {
             return;
         };
         let written = [warn, limit].into_iter().find(|path| self.is_written(path));
         if let Some(path) = written.filter(|_| warn_at >= limit_at) {
-            let what = format!("the warning at {warn_at} comes no earlier than the limit {limit_at}");
-            self.say(
-                Severity::Warning,
+            let what = format!("the warning at {warn_at} does not come before the limit of {limit_at}");
+            self.warn(
+                LintSeverity::Warning,
                 "warning_too_late",
                 path,
                 what,
@@ -228,7 +236,7 @@ impl Lint<'_> {
         }
     }
 
-    fn recurrence(&mut self, at: &[&str], guards: &Guards) {
+    fn check_recurrence(&mut self, at: &[&str], guards: &GuardPolicies) {
         let (repetition, recurrence) = (&guards.repetition, &guards.recurrence);
         let path = [at, &["repetition", "limit"]].concat();
         let on = repetition.mode.is_on() && recurrence.mode.is_on();
@@ -236,38 +244,42 @@ impl Lint<'_> {
             && limit > other
             && self.is_written(&path)
         {
-            let what = format!("recurrence trips at {other} equal calls, before {limit} repetitions");
-            self.say(Severity::Info, "recurrence_first", &path, what, "raise recurrence.limit too");
+            let what = format!("recurrence trips at {other} identical calls, before {limit} repetitions");
+            self.warn(
+                LintSeverity::Info,
+                "recurrence_trips_first",
+                &path,
+                what,
+                "raise recurrence.limit as well",
+            );
         }
     }
 
-    fn cycles(&mut self, at: &[&str], guards: &Guards) {
+    fn check_cycles(&mut self, at: &[&str], guards: &GuardPolicies) {
         let cycles = &guards.cycle.transitions;
         let path = |key: &'static str| [at, &["cycle", "transitions", key]].concat();
         let needed = cycles.max_period.map_or(0, |period| period.saturating_mul(cycles.repeats));
         if self.is_written(&path("max_history")) && cycles.max_history < needed {
-            let what = format!(
-                "a history of {} is shorter than {needed}, the longest cycle looked for",
-                cycles.max_history
-            );
-            self.say(
-                Severity::Warning,
+            let what =
+                format!("a history of {} is shorter than the longest cycle ({needed})", cycles.max_history);
+            self.warn(
+                LintSeverity::Warning,
                 "history_too_short",
                 &path("max_history"),
                 what,
-                "the detector keeps as many as it needs; reports show the shorter list",
+                "detection is not affected, but reports show only part of the cycle",
             );
         }
         if let Some(length) = cycles.suffix_length.filter(|length| *length > 5)
             && self.is_written(&path("suffix_length"))
         {
-            let what = format!("with a length of {length} only very long cycles are found");
-            self.say(
-                Severity::Warning,
+            let what = format!("a suffix length of {length} finds only very long cycles");
+            self.warn(
+                LintSeverity::Warning,
                 "suffix_too_long",
                 &path("suffix_length"),
                 what,
-                "2 to 5 is the usual range",
+                "the usual range is 2 to 5",
             );
         }
         let limit_path = [at, &["transitions", "limit"]].concat();
@@ -279,23 +291,21 @@ impl Lint<'_> {
             && limit >= first
             && self.is_written(&limit_path)
         {
-            let what = format!(
-                "two nodes that take turns are stopped by the cycle guard before {limit} uses of an edge"
-            );
-            self.say(
-                Severity::Info,
-                "cycle_first",
+            let what = format!("the cycle guard stops two alternating nodes before {limit} uses of an edge");
+            self.warn(
+                LintSeverity::Info,
+                "cycle_trips_first",
                 &limit_path,
                 what,
-                "this is the intended order; write allow_cycles: true for a node that may cycle",
+                "this is intended; set allow_cycles: true for a node that may cycle",
             );
         }
     }
 
-    /// Without a graph, only the edges that the policy names are known.
-    fn visits(&mut self, policy: &Policy) {
+    /// Without a graph, only the edges named by the policy are known.
+    fn check_visits(&mut self, policy: &Policy) {
         for (name, node) in &policy.nodes {
-            let into: Vec<Limit> = edges(policy)
+            let into: Vec<Limit> = edge_policies(policy)
                 .filter(|(_, to, _)| *to == name)
                 .map(|(_, _, edge)| edge.guards.transitions.limit)
                 .collect();
@@ -305,19 +315,19 @@ impl Lint<'_> {
                 && !into.is_empty()
                 && visits > reachable
             {
-                self.unreachable_visits(name, visits, reachable);
+                self.warn_unreachable_visits(name, visits, reachable);
             }
         }
     }
 
-    fn unreachable_visits(&mut self, name: &str, visits: u64, reachable: u64) {
+    fn warn_unreachable_visits(&mut self, name: &str, visits: u64, reachable: u64) {
         let path = ["nodes", name, "visits", "limit"];
         if self.is_written(&path) {
             let what = format!(
-                "the known edges into '{name}' allow {reachable} visits without retries, fewer than {visits}"
+                "the known edges into '{name}' allow only {reachable} of {visits} visits without retries"
             );
-            self.say(
-                Severity::Info,
+            self.warn(
+                LintSeverity::Info,
                 "visits_unreachable",
                 &path,
                 what,
@@ -326,46 +336,46 @@ impl Lint<'_> {
         }
     }
 
-    /// Destinations that no node of the policy has: perhaps a slip, if it names others.
-    fn destinations(&mut self, policy: &Policy) {
-        /// Ends that no policy describes.
-        const ENDS: [&str; 3] = ["close", "done", "failed"];
+    /// Warns about destinations that are not nodes of the policy, which may be typos.
+    fn check_destinations(&mut self, policy: &Policy) {
+        /// Built-in end nodes, which no policy describes.
+        const END_NODES: [&str; 3] = ["close", "done", "failed"];
         for (name, node) in &policy.nodes {
             for to in node.allowed_destinations.iter().flatten() {
-                if policy.nodes.contains_key(to) || ENDS.contains(&to.as_str()) {
+                if policy.nodes.contains_key(to) || END_NODES.contains(&to.as_str()) {
                     continue;
                 }
                 let near = closest(to, policy.nodes.keys().map(String::as_str));
                 let help = near.map_or_else(
-                    || "fine if it needs no limits of its own".to_owned(),
+                    || "no action needed if it has no limits".to_owned(),
                     |near| format!("did you mean '{near}'?"),
                 );
-                let severity = if near.is_some() { Severity::Warning } else { Severity::Info };
-                let what = format!("'{name}' may lead to '{to}', which this policy does not describe");
+                let severity = if near.is_some() { LintSeverity::Warning } else { LintSeverity::Info };
+                let what = format!("'{name}' may lead to '{to}', which is not a node of this policy");
                 let path = ["nodes", name.as_str(), "allowed_destinations"];
-                self.say(severity, "destination_unknown", &path, what, &help);
+                self.warn(severity, "destination_unknown", &path, what, &help);
             }
         }
     }
 
-    /// A bare number is milliseconds; `runtime: 4` is hardly ever meant.
-    fn durations(&mut self, written: &Value) {
+    /// Warns about plain numbers, which are milliseconds: `runtime: 4` is rarely intended.
+    fn check_durations(&mut self, written: &Value) {
         const DURATIONS: [&str; 4] = ["runtime", "wall", "timeout", "ttl"];
         let found: Vec<Vec<String>> = self
             .origins
             .keys()
-            .filter_map(|key| split(key))
+            .filter_map(|key| split_path(key))
             .filter(|path| path.last().is_some_and(|last| DURATIONS.contains(&last.as_str())))
             .collect();
         for path in found {
-            let number = written.pointer_of(&path).and_then(Value::as_u64);
+            let number = written.lookup(&path).and_then(Value::as_u64);
             let session =
                 path.first().is_some_and(|p| p == "budgets") && path.get(1).is_some_and(|p| p == "session");
             let least = if session { 60_000 } else { 1_000 };
             if let Some(ms) = number.filter(|ms| *ms > 0 && *ms < least) {
-                let what = format!("{ms} is read as {ms} milliseconds");
-                self.say(
-                    Severity::Warning,
+                let what = format!("{ms} means {ms} milliseconds");
+                self.warn(
+                    LintSeverity::Warning,
                     "milliseconds",
                     &path,
                     what,
@@ -375,23 +385,23 @@ impl Lint<'_> {
         }
     }
 
-    /// A limit for one node, tool or edge does nothing while its guard is off.
-    fn off_but_configured(&mut self, policy: &Policy) {
+    /// Warns about limits for a node, tool or edge whose guard is off.
+    fn check_disabled_guards(&mut self, policy: &Policy) {
         let mut found = Vec::new();
         for (name, node) in &policy.nodes {
-            let off = node.guards.visits.mode == Mode::Off;
+            let off = node.guards.visits.mode == GuardMode::Off;
             found.extend(
                 off.then(|| vec!["nodes".to_owned(), name.clone(), "visits".to_owned(), "limit".to_owned()]),
             );
         }
         for (name, tool) in &policy.tools {
-            let off = tool.guards.repetition.mode == Mode::Off;
+            let off = tool.guards.repetition.mode == GuardMode::Off;
             found.extend(off.then(|| {
                 vec!["tools".to_owned(), name.clone(), "repetition".to_owned(), "limit".to_owned()]
             }));
         }
-        for (from, to, edge) in edges(policy) {
-            let off = edge.guards.transitions.mode == Mode::Off;
+        for (from, to, edge) in edge_policies(policy) {
+            let off = edge.guards.transitions.mode == GuardMode::Off;
             found.extend(off.then(|| {
                 vec![
                     "edges".to_owned(),
@@ -402,13 +412,13 @@ impl Lint<'_> {
             }));
         }
         for path in found.iter().filter(|path| self.is_written(path)).cloned().collect::<Vec<_>>() {
-            let what = "this limit does nothing: its guard is off".to_owned();
-            self.say(
-                Severity::Warning,
+            let what = "this limit has no effect: its guard is off".to_owned();
+            self.warn(
+                LintSeverity::Warning,
                 "guard_is_off",
                 &path,
                 what,
-                "switch the guard on, or remove the limit",
+                "turn the guard on, or remove the limit",
             );
         }
     }

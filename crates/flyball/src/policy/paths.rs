@@ -1,13 +1,13 @@
-//! Paths into a tree of values, and the bounds of such a tree.
+//! Paths into a tree of values, and size limits of a tree.
 
 use serde_json::Value;
 
-use super::parse::{MAX_DEPTH, MAX_ENTRIES, MAX_VALUES};
+use super::policy_parser::{MAX_DEPTH, MAX_ENTRIES, MAX_VALUES};
 
-/// A path in the making.
-pub(super) type Path = Vec<String>;
+/// A path of keys.
+pub(super) type KeyPath = Vec<String>;
 
-/// Whether a tree that came without a text keeps the bounds of one.
+/// Whether a tree that was not parsed from text respects the same limits as a parsed one.
 pub(super) fn within_bounds(value: &Value, depth: usize, values: &mut usize) -> bool {
     *values += 1;
     if depth > MAX_DEPTH || *values > MAX_VALUES {
@@ -25,18 +25,18 @@ pub(super) fn within_bounds(value: &Value, depth: usize, values: &mut usize) -> 
 }
 
 /// A path from its parts.
-pub(super) fn path(parts: &[&str]) -> Path {
+pub(super) fn key_path(parts: &[&str]) -> KeyPath {
     parts.iter().map(|part| (*part).to_owned()).collect()
 }
 
 /// A path with one more part.
-pub(super) fn with(around: &[String], part: &str) -> Path {
+pub(super) fn child_path(around: &[String], part: &str) -> KeyPath {
     let mut path = around.to_vec();
     path.push(part.to_owned());
     path
 }
 
-/// `fix->test` or `fix→test` as its two ends.
+/// Splits `fix->test` or `fix→test` into its two ends.
 pub(super) fn edge_ends(name: &str) -> Option<(&str, &str)> {
     let (from, to) = name.split_once("->").or_else(|| name.split_once('→'))?;
     let (from, to) = (from.trim(), to.trim());
@@ -44,13 +44,13 @@ pub(super) fn edge_ends(name: &str) -> Option<(&str, &str)> {
     (plain(from) && plain(to)).then_some((from, to))
 }
 
-/// Looking up a path in a tree.
-pub(super) trait PointerOf {
-    fn pointer_of(&self, path: &[String]) -> Option<&Value>;
+/// Lookup of a path in a tree.
+pub(super) trait PathLookup {
+    fn lookup(&self, path: &[String]) -> Option<&Value>;
 }
 
-impl PointerOf for Value {
-    fn pointer_of(&self, path: &[String]) -> Option<&Value> {
+impl PathLookup for Value {
+    fn lookup(&self, path: &[String]) -> Option<&Value> {
         path.iter().try_fold(self, |tree, part| tree.get(part))
     }
 }

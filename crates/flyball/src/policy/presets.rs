@@ -1,4 +1,4 @@
-//! The seven presets: where a policy starts before anybody changes a value.
+//! The seven presets: the values of a policy before any changes.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules_version::RulesVersion;
 
-use super::guards::{HOUR_MS, Limit, MINUTE_MS};
-use super::{Budgets, Guards, JournalPolicy, Labels, Mode, OnError, OnStall, Policy, Releases, resolve};
+use super::guard_policies::{HOUR_MS, Limit, MINUTE_MS};
+use super::{
+    Budgets, GuardMode, GuardPolicies, JournalPolicy, LabelPolicy, OnErrorAction, OnStallAction, Policy,
+    ReleasePolicy, resolve,
+};
 
 /// A named starting point for a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
-    /// A graph of nodes under a runner: everything on.
+    /// A graph of nodes under a runner: all guards on.
     #[default]
     Workflow,
-    /// A tool-using agent on its own: no node, visit, transition-count or message limits.
+    /// A standalone agent with tools: no node, visit, transition-count or message limits.
     Agent,
-    /// A short workflow: 5 visits a node, 3 uses of an edge.
+    /// A short workflow: 5 visits per node, 3 uses per edge.
     Simple,
-    /// A long workflow: 15 visits a node, 8 uses of an edge.
+    /// A long workflow: 15 visits per node, 8 uses per edge.
     Complex,
     /// Lower limits everywhere.
     Strict,
-    /// The limits of `agent`; nothing is stopped, everything is reported.
+    /// The limits of `agent`; everything is reported and nothing is blocked.
     Observe,
-    /// All guards off. A guard that the policy configures is on.
+    /// All guards off, except those that the policy configures.
     Off,
 }
 
 impl Preset {
-    /// All presets, in the order the documentation lists them.
+    /// All presets, in the order of the documentation.
     pub const ALL: [Preset; 7] = [
         Preset::Workflow,
         Preset::Agent,
@@ -42,13 +45,13 @@ impl Preset {
         Preset::Off,
     ];
 
-    /// The preset that a word in a policy file stands for.
+    /// The preset with this name in a policy file.
     #[must_use]
-    pub fn from_word(word: &str) -> Option<Preset> {
+    pub fn from_name(word: &str) -> Option<Preset> {
         Preset::ALL.into_iter().find(|preset| preset.as_str() == word)
     }
 
-    /// The word for this preset in a policy file.
+    /// The name of this preset in a policy file.
     pub fn as_str(self) -> &'static str {
         match self {
             Preset::Workflow => "workflow",
@@ -63,21 +66,21 @@ impl Preset {
 }
 
 impl Policy {
-    /// The policy that a preset stands for, before any change.
+    /// The policy of a preset, before any changes.
     pub fn preset(preset: Preset) -> Policy {
         let mut policy = Policy {
             preset,
             budgets: Budgets::default(),
-            guards: Guards::default(),
+            guards: GuardPolicies::default(),
             nodes: BTreeMap::new(),
             edges: BTreeMap::new(),
             tools: BTreeMap::new(),
-            on_stall: OnStall::default(),
-            releases: Releases::default(),
-            labels: Labels::default(),
+            on_stall: OnStallAction::default(),
+            releases: ReleasePolicy::default(),
+            labels: LabelPolicy::default(),
             escalate: true,
             notify: false,
-            on_error: OnError::default(),
+            on_error: OnErrorAction::default(),
             journal: JournalPolicy::default(),
             rules: Vec::new(),
             rules_version: RulesVersion::LATEST,
@@ -85,23 +88,23 @@ impl Policy {
         };
         match preset {
             Preset::Workflow => {}
-            Preset::Agent => agent(&mut policy),
-            Preset::Simple => visits(&mut policy, 5, 3),
-            Preset::Complex => visits(&mut policy, 15, 8),
-            Preset::Strict => strict(&mut policy),
+            Preset::Agent => apply_agent(&mut policy),
+            Preset::Simple => apply_visit_limits(&mut policy, 5, 3),
+            Preset::Complex => apply_visit_limits(&mut policy, 15, 8),
+            Preset::Strict => apply_strict(&mut policy),
             Preset::Observe => {
-                agent(&mut policy);
-                policy.guards.set_all(Mode::Observe);
-                policy.budgets.mode = Mode::Observe;
+                apply_agent(&mut policy);
+                policy.guards.set_all(GuardMode::Observe);
+                policy.budgets.mode = GuardMode::Observe;
             }
-            Preset::Off => off(&mut policy),
+            Preset::Off => apply_off(&mut policy),
         }
-        resolve::seal(&mut policy);
+        resolve::compute_digest(&mut policy);
         policy
     }
 }
 
-fn visits(policy: &mut Policy, visits: u64, transitions: u64) {
+fn apply_visit_limits(policy: &mut Policy, visits: u64, transitions: u64) {
     policy.guards.visits.limit = Some(visits);
     policy.guards.visits.limit_set = true;
     policy.guards.transitions.limit = Some(transitions);
@@ -109,9 +112,8 @@ fn visits(policy: &mut Policy, visits: u64, transitions: u64) {
     policy.guards.cycle.transitions.declared_loops = true;
 }
 
-/// An agent on its own has no graph, so limits that count its nodes would only
-/// punish long sessions.
-fn agent(policy: &mut Policy) {
+/// A standalone agent has no graph, so limits on nodes would only penalize long sessions.
+fn apply_agent(policy: &mut Policy) {
     policy.budgets.node.turns = None;
     policy.budgets.message.transitions = None;
     policy.guards.visits.limit = None;
@@ -119,10 +121,9 @@ fn agent(policy: &mut Policy) {
     policy.guards.stall.turns = None;
 }
 
-/// No limit, rather than a limit that is not enforced: a budget that the operator
-/// then writes is the only one that counts.
-fn off(policy: &mut Policy) {
-    policy.guards.set_all(Mode::Off);
+/// Removes the budgets instead of only not enforcing them, so that a budget the operator sets is the only one.
+fn apply_off(policy: &mut Policy) {
+    policy.guards.set_all(GuardMode::Off);
     let budgets = &mut policy.budgets;
     budgets.session.runtime_ms = None;
     budgets.turn.timeout_ms = None;
@@ -131,8 +132,8 @@ fn off(policy: &mut Policy) {
     budgets.message.transitions = None;
 }
 
-/// Half of each default, never below 2.
-fn strict(policy: &mut Policy) {
+/// Half of each default, but at least 2.
+fn apply_strict(policy: &mut Policy) {
     let budgets = &mut policy.budgets;
     budgets.session.runtime_ms = Some(2 * HOUR_MS);
     budgets.turn.timeout_ms = Some(5 * MINUTE_MS);

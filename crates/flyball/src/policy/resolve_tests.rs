@@ -1,12 +1,13 @@
-//! Layers in, policies out.
+//! Tests of merging layers into a policy.
 
 use serde_json::{Value, json};
 
 use super::super::{
-    Backoff, Code, Effect, Format, Language, Mode, NewRequest, OnError, OnStall, Policy, PolicyErrors,
-    Unverified, from_environment, from_set, parse,
+    BackoffStrategy, GuardMode, LanguageSetting, NewRequestAction, OnErrorAction, OnStallAction, Policy,
+    PolicyErrorCode, PolicyErrors, PolicyFormat, ToolEffect, UnverifiedAction, from_environment, from_set,
+    parse,
 };
-use super::{Layer, Origin, Preset, Resolved, resolve};
+use super::{PolicyLayer, Preset, ResolvedPolicy, ValueOrigin, resolve};
 
 const SAMPLE: &str = r#"version: 1
 preset: agent                 # workflow, agent, simple, complex, strict, observe, off
@@ -42,24 +43,24 @@ rules:                        # custom, in CEL
   - {name: no-prod, when: "event.type == 'tool.requested' && event.tool == 'deploy' && session.calls > 50", decision: block, message: "too late to deploy"}
 "#;
 
-fn yaml(text: &str) -> Result<Resolved, PolicyErrors> {
-    resolve(&[parse(text, Format::Yaml, "flyball.yaml")?], Preset::Workflow)
+fn resolve_yaml(text: &str) -> Result<ResolvedPolicy, PolicyErrors> {
+    resolve(&[parse(text, PolicyFormat::Yaml, "flyball.yaml")?], Preset::Workflow)
 }
 
-fn good(text: &str) -> Resolved {
-    match yaml(text) {
+fn resolve_ok(text: &str) -> ResolvedPolicy {
+    match resolve_yaml(text) {
         Ok(resolved) => resolved,
         Err(errors) => panic!("{text}\n{errors}"),
     }
 }
 
-fn layer(tree: Value) -> Layer {
-    Layer::from_value(Origin::File { name: "policy".to_owned() }, tree)
+fn layer(tree: Value) -> PolicyLayer {
+    PolicyLayer::from_value(ValueOrigin::File { name: "policy".to_owned() }, tree)
 }
 
 #[test]
-fn the_sample_of_the_contract_is_read_word_for_word() {
-    let r = good(SAMPLE);
+fn contract_sample_policy_resolves() {
+    let r = resolve_ok(SAMPLE);
     let p = &r.policy;
     assert_eq!(p.preset, Preset::Agent);
     assert_eq!(p.budgets.session.runtime_ms, Some(14_400_000));
@@ -68,20 +69,20 @@ fn the_sample_of_the_contract_is_read_word_for_word() {
     assert_eq!(p.budgets.message.transitions, Some(25));
     assert_eq!(p.guards.visits.limit, Some(10));
     assert_eq!(p.guards.cycle.calls.max_period, Some(64));
-    assert_eq!(p.guards.retry.limits.backoff, Backoff::Exponential);
+    assert_eq!(p.guards.retry.limits.backoff, BackoffStrategy::Exponential);
     assert_eq!(p.guards.retry.limits.cooldown_ms, 60_000);
     assert_eq!(p.guards_for_node("test").visits.limit, Some(5));
     assert_eq!(p.guards_for_node("other").visits.limit, Some(10));
     assert_eq!(p.budget_for_node("test").turns, Some(12));
     assert_eq!(p.guards_for_edge("fix", "test").transitions.limit, Some(8));
     assert_eq!(p.guards_for_edge("test", "fix").transitions.limit, Some(5));
-    assert_eq!(p.effect_of("job_output"), Some(Effect::Poll));
-    assert_eq!(p.effect_of("delete_task"), Some(Effect::Destructive));
+    assert_eq!(p.tool_effect("job_output"), Some(ToolEffect::Poll));
+    assert_eq!(p.tool_effect("delete_task"), Some(ToolEffect::Destructive));
     assert_eq!(p.guards_for_tool("bash").repetition.limit, Some(3));
     assert_eq!(p.guards_for_tool("bash").repetition.blocks, Some(3));
     assert_eq!(p.rules.len(), 1);
-    assert_eq!(p.rules[0].decision(), Mode::Block);
-    assert_eq!(p.on_stall, OnStall::SwitchToInteractive);
+    assert_eq!(p.rules[0].decision(), GuardMode::Block);
+    assert_eq!(p.on_stall, OnStallAction::SwitchToInteractive);
 }
 
 #[test]
@@ -133,26 +134,26 @@ rules: [{name: many, when: session.errors > 3}]
         let layer = parse(text, format, "policy").unwrap();
         resolve(&[layer], Preset::Workflow).unwrap()
     };
-    let y = from(yaml_text, Format::Yaml);
-    assert_eq!(y.policy, from(toml, Format::Toml).policy);
-    assert_eq!(y.policy, from(&json_text, Format::Json).policy);
+    let y = from(yaml_text, PolicyFormat::Yaml);
+    assert_eq!(y.policy, from(toml, PolicyFormat::Toml).policy);
+    assert_eq!(y.policy, from(&json_text, PolicyFormat::Json).policy);
     assert_eq!(y.policy.budgets.session.cost_micro_usd, Some(2_500_000));
     assert_eq!(y.policy.guards.retry.operation("validation").limit, Some(7));
-    assert_eq!(y.policy.guards.retry.operation("validation").backoff, Backoff::Linear);
+    assert_eq!(y.policy.guards.retry.operation("validation").backoff, BackoffStrategy::Linear);
     assert_eq!(y.policy.guards.retry.operation("other").limit, Some(3));
-    assert_eq!(y.policy.guards.question.mode, Mode::Off);
-    assert_eq!(y.policy.guards_for_node("test").visits.mode, Mode::Observe);
+    assert_eq!(y.policy.guards.question.mode, GuardMode::Off);
+    assert_eq!(y.policy.guards_for_node("test").visits.mode, GuardMode::Observe);
 }
 
 #[test]
-fn the_effective_policy_read_again_is_the_same_policy() {
+fn effective_policy_round_trips() {
     for preset in Preset::ALL {
         let first = resolve(&[layer(json!(preset.as_str()))], Preset::Agent).unwrap();
         assert_eq!(first.policy, Policy::preset(preset), "{preset:?}");
         let again = resolve(&[layer(first.effective.clone())], Preset::Agent).unwrap().policy;
         assert_eq!(again, first.policy, "{preset:?}");
     }
-    let first = good(SAMPLE);
+    let first = resolve_ok(SAMPLE);
     let again = resolve(&[layer(first.effective.clone())], Preset::Workflow).unwrap();
     assert_eq!(first.policy, again.policy);
 }
@@ -171,9 +172,9 @@ fn presets_have_their_own_limits() {
     assert_eq!(agent.budgets.message.transitions, None);
     assert_eq!(agent.budgets.loops.iterations, Some(8));
     assert_eq!(agent.guards.stall.turns, None);
-    assert!(p(Preset::Observe).guards.modes().iter().all(|m| *m == Mode::Observe));
-    assert_eq!(p(Preset::Observe).budgets.mode, Mode::Observe);
-    assert!(p(Preset::Off).guards.modes().iter().all(|m| *m == Mode::Off));
+    assert!(p(Preset::Observe).guards.modes().iter().all(|m| *m == GuardMode::Observe));
+    assert_eq!(p(Preset::Observe).budgets.mode, GuardMode::Observe);
+    assert!(p(Preset::Off).guards.modes().iter().all(|m| *m == GuardMode::Off));
     assert_eq!(p(Preset::Off).budgets.session.runtime_ms, None);
     let digests: std::collections::BTreeSet<String> =
         Preset::ALL.iter().map(|preset| p(*preset).digest).collect();
@@ -185,7 +186,7 @@ fn strict_is_never_looser_than_workflow_and_never_below_two() {
     let strict = resolve(&[layer(json!("strict"))], Preset::Agent).unwrap().effective;
     let workflow = resolve(&[layer(json!("workflow"))], Preset::Agent).unwrap().effective;
     let mut lower = 0;
-    for guard in super::Guards::NAMES {
+    for guard in super::GuardPolicies::NAMES {
         let Value::Object(map) = &strict["guards"][guard] else {
             continue;
         };
@@ -201,25 +202,25 @@ fn strict_is_never_looser_than_workflow_and_never_below_two() {
 
 #[test]
 fn under_preset_off_a_configured_guard_is_on() {
-    let p = good("preset: off\nguards: {repetition: {limit: 3}}\nnodes: {a: {max_visits: 4}}\nbudgets: {session: {turns: 9}}").policy;
-    assert_eq!(p.guards.repetition.mode, Mode::Staged);
-    assert_eq!(p.guards.cycle.mode, Mode::Off);
-    assert_eq!(p.guards.visits.mode, Mode::Off);
-    assert_eq!(p.guards_for_node("a").visits.mode, Mode::Staged);
+    let p = resolve_ok("preset: off\nguards: {repetition: {limit: 3}}\nnodes: {a: {max_visits: 4}}\nbudgets: {session: {turns: 9}}").policy;
+    assert_eq!(p.guards.repetition.mode, GuardMode::Staged);
+    assert_eq!(p.guards.cycle.mode, GuardMode::Off);
+    assert_eq!(p.guards.visits.mode, GuardMode::Off);
+    assert_eq!(p.guards_for_node("a").visits.mode, GuardMode::Staged);
     assert_eq!(p.budgets.session.turns, Some(9));
     assert_eq!(p.budgets.session.runtime_ms, None);
 }
 
 #[test]
-fn higher_layers_replace_single_values_and_each_value_knows_its_origin() {
+fn higher_layers_override_single_values_and_origins_are_tracked() {
     let file = parse(
         "budgets:\n  session: {runtime: 1h, turns: 10}\n  turn: {timeout: 5m}\nrules: [{name: a, when: 'true'}, {name: b, when: 'true'}]\n",
-        Format::Yaml,
+        PolicyFormat::Yaml,
         "flyball.yaml",
     )
     .unwrap();
-    let workflow = Layer::from_value(
-        Origin::Workflow { name: "build".into() },
+    let workflow = PolicyLayer::from_value(
+        ValueOrigin::Workflow { name: "build".into() },
         json!({"budgets": {"session": {"turns": 20}}, "nodes": {"n": {"turns": 2}},
             "rules": [{"name": "b", "when": "false"}, {"name": "c", "when": "true"}]}),
     );
@@ -233,13 +234,13 @@ fn higher_layers_replace_single_values_and_each_value_knows_its_origin() {
     assert_eq!(budgets.session.turns, Some(20));
     assert_eq!(budgets.turn.timeout_ms, Some(120_000));
     assert_eq!(r.policy.guards.repetition.limit, Some(4));
-    let names: Vec<&str> = r.policy.rules.iter().map(super::super::Rule::name).collect();
+    let names: Vec<&str> = r.policy.rules.iter().map(super::super::PolicyRule::name).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(r.policy.rules[1].when(), "false");
     let origin = |path: &str| r.origins[path].origin.to_string();
     assert_eq!(origin("budgets.session.runtime"), "flyball.yaml");
-    assert_eq!(r.origins["budgets.session.runtime"].place.unwrap().line, 2);
-    assert_eq!(r.origins["budgets.session.runtime"].place.unwrap().column, 13);
+    assert_eq!(r.origins["budgets.session.runtime"].position.unwrap().line, 2);
+    assert_eq!(r.origins["budgets.session.runtime"].position.unwrap().column, 13);
     assert_eq!(origin("budgets.session.turns"), "build");
     assert_eq!(origin("budgets.turn.timeout"), "FLYBALL_BUDGETS__TURN__TIMEOUT");
     assert_eq!(origin("guards.repetition.limit"), "--set");
@@ -253,31 +254,31 @@ fn higher_layers_replace_single_values_and_each_value_knows_its_origin() {
 
 #[test]
 fn every_effective_value_has_an_origin() {
-    let r = good(SAMPLE);
+    let r = resolve_ok(SAMPLE);
     let mut leaves = Vec::new();
     super::collect_leaves(&r.effective, &mut Vec::new(), &mut leaves);
     assert!(leaves.len() > 80, "{}", leaves.len());
     for (path, _) in leaves {
-        assert!(r.origins.contains_key(&super::join(&path)), "{path:?}");
+        assert!(r.origins.contains_key(&super::join_path(&path)), "{path:?}");
     }
 }
 
 #[test]
-fn modes_may_be_written_as_a_bare_word() {
-    let p = good("guards: {visits: off, cycle: observe, stall: false, denial: {mode: halt}, gate: true}\ntools: {bash: {repetition: warn}}\nnodes: {loop: {allow_cycles: true}}").policy;
-    assert_eq!(p.guards.visits.mode, Mode::Off);
-    assert_eq!(p.guards.cycle.mode, Mode::Observe);
-    assert_eq!(p.guards.stall.mode, Mode::Off);
-    assert_eq!(p.guards.denial.mode, Mode::Halt);
-    assert_eq!(p.guards.gate.mode, Mode::Staged);
-    assert_eq!(p.guards_for_tool("bash").repetition.mode, Mode::Warn);
-    assert_eq!(p.guards_for_node("loop").cycle.mode, Mode::Off);
+fn guard_mode_may_be_a_bare_keyword() {
+    let p = resolve_ok("guards: {visits: off, cycle: observe, stall: false, denial: {mode: halt}, gate: true}\ntools: {bash: {repetition: warn}}\nnodes: {loop: {allow_cycles: true}}").policy;
+    assert_eq!(p.guards.visits.mode, GuardMode::Off);
+    assert_eq!(p.guards.cycle.mode, GuardMode::Observe);
+    assert_eq!(p.guards.stall.mode, GuardMode::Off);
+    assert_eq!(p.guards.denial.mode, GuardMode::Halt);
+    assert_eq!(p.guards.gate.mode, GuardMode::Staged);
+    assert_eq!(p.guards_for_tool("bash").repetition.mode, GuardMode::Warn);
+    assert_eq!(p.guards_for_node("loop").cycle.mode, GuardMode::Off);
     assert!(p.node("loop").unwrap().allow_cycles);
 }
 
 #[test]
 fn every_key_can_be_changed() {
-    let p = good(
+    let p = resolve_ok(
         r#"
 budgets: {mode: observe, warn_percent: 90, session: {wall: 1d, tool_calls: 100, tokens: 1_000}, loop: {runtime: 1h30m, cost_usd: $0.25}, message: {tool_calls: 10}}
 guards:
@@ -310,12 +311,12 @@ labels: {prefix: x-}
     assert_eq!(p.guards.error_streak.blocks, None);
     assert_eq!(p.guards.retry.limits.base_ms, 500);
     assert_eq!(p.guards.retry.limits.jitter_percent, 0);
-    assert_eq!(p.guards.gate.unverified, Unverified::Block);
+    assert_eq!(p.guards.gate.unverified, UnverifiedAction::Block);
     assert_eq!(p.guards.gate.dependencies.len(), 2);
-    assert_eq!(p.guards.confirmation.language, Language::Ru);
+    assert_eq!(p.guards.confirmation.language, LanguageSetting::Ru);
     assert_eq!(p.guards.confirmation.ttl_ms, None);
     assert_eq!(p.guards.confirmation.aborts, Some(5));
-    assert_eq!(p.guards.confirmation.on_new_request, NewRequest::Keep);
+    assert_eq!(p.guards.confirmation.on_new_request, NewRequestAction::Keep);
     assert_eq!(p.guards.confirmation.texts["ask"], "Sure?");
     assert_eq!(p.guards.monologue.similarity_percent, 90);
     assert_eq!(p.guards.large_response.preview, 10);
@@ -325,9 +326,10 @@ labels: {prefix: x-}
 }
 
 #[test]
-fn all_errors_are_reported_at_once_in_the_order_of_their_places() {
-    let errors = yaml("nodes: {a: {max_visits: 0}}\nguards: {visit: off, stall: {diff: 1}}\npreset: none\n")
-        .unwrap_err();
+fn all_errors_are_reported_in_position_order() {
+    let errors =
+        resolve_yaml("nodes: {a: {max_visits: 0}}\nguards: {visit: off, stall: {diff: 1}}\npreset: none\n")
+            .unwrap_err();
     let found: Vec<(Option<u32>, &str)> = errors.iter().map(|e| (e.line, e.code.as_str())).collect();
     assert_eq!(
         found,
@@ -346,17 +348,17 @@ fn all_errors_are_reported_at_once_in_the_order_of_their_places() {
 }
 
 #[test]
-fn an_error_in_a_value_that_is_replaced_is_still_an_error() {
-    let low = parse("budgets: {turn: {timeout: soon}}", Format::Yaml, "low.yaml").unwrap();
+fn error_in_an_overridden_value_is_still_reported() {
+    let low = parse("budgets: {turn: {timeout: soon}}", PolicyFormat::Yaml, "low.yaml").unwrap();
     let high = layer(json!({"budgets": {"turn": {"timeout": "1m"}}}));
     let errors = resolve(&[low, high], Preset::Agent).unwrap_err();
     assert_eq!(errors.iter().next().unwrap().file, "low.yaml");
 }
 
 #[test]
-fn the_same_value_by_two_keys_is_no_contradiction() {
-    good("resilience: {max_runtime: 4h}\nbudgets: {session: {runtime: 14400000}}");
-    good("edges: {a->b: {max_transitions: 3}, a→b: {transitions: {limit: 3}}}");
+fn equal_values_under_two_keys_do_not_conflict() {
+    resolve_ok("resilience: {max_runtime: 4h}\nbudgets: {session: {runtime: 14400000}}");
+    resolve_ok("edges: {a->b: {max_transitions: 3}, a→b: {transitions: {limit: 3}}}");
 }
 
 #[test]
@@ -369,27 +371,28 @@ fn empty_sections_and_files_change_nothing() {
         "guards: {visits: }",
         "{}",
     ] {
-        let p = good(text).policy;
+        let p = resolve_ok(text).policy;
         assert_eq!(p.guards, Policy::preset(Preset::Workflow).guards, "{text}");
     }
 }
 
 #[test]
-fn a_policy_may_be_a_presets_name_alone_or_hang_below_a_workflow() {
+fn policy_may_be_a_preset_name_or_a_workflow_section() {
     assert_eq!(
         resolve(&[layer(json!("strict"))], Preset::Agent).unwrap().policy,
         Policy::preset(Preset::Strict)
     );
-    let file = parse("name: x\npolicy:\n  guards: {visits: {limt: 1}}\n", Format::Yaml, "w.yaml").unwrap();
-    let below = file.below(&["policy"], Origin::Workflow { name: "w.yaml".into() }).unwrap();
+    let file =
+        parse("name: x\npolicy:\n  guards: {visits: {limt: 1}}\n", PolicyFormat::Yaml, "w.yaml").unwrap();
+    let below = file.sublayer(&["policy"], ValueOrigin::Workflow { name: "w.yaml".into() }).unwrap();
     let errors = resolve(&[below], Preset::Workflow).unwrap_err();
     let error = errors.iter().next().unwrap();
     assert_eq!((error.line, error.column, error.path.as_str()), (Some(3), Some(21), "guards.visits.limt"));
-    assert!(file.below(&["nothing"], Origin::Inline).is_none());
+    assert!(file.sublayer(&["nothing"], ValueOrigin::Inline).is_none());
 }
 
 #[test]
-fn odd_trees_are_errors_not_panics() {
+fn malformed_trees_are_errors_not_panics() {
     for tree in [
         json!(5),
         json!([1]),
@@ -408,10 +411,10 @@ fn odd_trees_are_errors_not_panics() {
 }
 
 #[test]
-fn the_digest_follows_the_meaning_not_the_spelling() {
-    let a = good("budgets: {session: {runtime: 2h}}\nguards: {visits: off}");
-    let b = good("guards: {visits: {mode: off}}\nbudgets: {session: {runtime: 7200000}}");
-    let c = good("budgets: {session: {runtime: 3h}}");
+fn digest_depends_on_values_not_spelling() {
+    let a = resolve_ok("budgets: {session: {runtime: 2h}}\nguards: {visits: off}");
+    let b = resolve_ok("guards: {visits: {mode: off}}\nbudgets: {session: {runtime: 7200000}}");
+    let c = resolve_ok("budgets: {session: {runtime: 3h}}");
     assert_eq!(a.policy.digest, b.policy.digest);
     assert_ne!(a.policy.digest, c.policy.digest);
     assert_eq!(a.policy.digest.len(), 32);
@@ -426,21 +429,23 @@ fn at_most_64_rules_over_all_layers() {
     };
     assert!(resolve(&[rules("a", 40), rules("a", 40)], Preset::Agent).is_ok());
     let errors = resolve(&[rules("a", 40), rules("b", 40)], Preset::Agent).unwrap_err();
-    assert_eq!(errors.iter().next().unwrap().code, Code::Rule);
+    assert_eq!(errors.iter().next().unwrap().code, PolicyErrorCode::Rule);
 }
 
 #[test]
-fn what_is_answered_when_nothing_can_be_decided_is_no_part_of_what_decides() {
-    let of = |text: &str| resolve(&[parse(text, Format::Yaml, "flyball.yaml").unwrap()], Preset::Agent);
+fn on_error_does_not_change_the_policy_digest() {
+    let of = |text: &str| resolve(&[parse(text, PolicyFormat::Yaml, "flyball.yaml").unwrap()], Preset::Agent);
     let plain = of("preset: agent").unwrap().policy;
-    assert_eq!(plain.on_error, OnError::Reads);
-    for (word, value) in [("allow", OnError::Allow), ("reads", OnError::Reads), ("block", OnError::Block)] {
+    assert_eq!(plain.on_error, OnErrorAction::Reads);
+    for (word, value) in
+        [("allow", OnErrorAction::Allow), ("reads", OnErrorAction::Reads), ("block", OnErrorAction::Block)]
+    {
         let policy = of(&format!("on_error: {word}")).unwrap().policy;
         assert_eq!((policy.on_error, &policy.digest), (value, &plain.digest));
     }
     let wrong = of("on_error: panic").unwrap_err();
     assert!(wrong.iter().any(|error| error.help.contains("reads")), "{wrong:?}");
-    let layer = Layer::from_value(Origin::Inline, json!({"on_error": "allow"}));
+    let layer = PolicyLayer::from_value(ValueOrigin::Inline, json!({"on_error": "allow"}));
     let brought = resolve(&[layer], Preset::Agent).unwrap_err();
-    assert!(brought.iter().all(|error| error.code == Code::Forbidden), "{brought:?}");
+    assert!(brought.iter().all(|error| error.code == PolicyErrorCode::Forbidden), "{brought:?}");
 }

@@ -1,8 +1,8 @@
-//! Finds conditions that can never hold, or that fail on every event, when a rule is loaded: fields that no event has,
-//! values that a field never takes, operators that do not fit what they are given.
+//! Finds conditions that are never true or fail on every event, when a rule is loaded: unknown fields, impossible
+//! values, operators that do not match their operands.
 //!
-//! An event may carry fields of its sender's own. A rule reaches those with `event['name']`; `event.name` is one of the
-//! fields that Flyball knows, so that a slip of the pen is found.
+//! An event may carry custom fields of its sender, which a rule reads with `event['name']`. `event.name` must be a
+//! field that Flyball knows, so that typos are found.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,13 +11,13 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, ListExpr, LiteralValue, operato
 use cel::common::types::{CelBool, CelDouble, CelInt, CelString};
 use cel::{Context, Value as CelValue};
 
-use super::rule_values::SortedMap;
-use super::rules::{Counters, ENVIRONMENT, RuleError};
+use super::cel_values::SortedMap;
+use super::custom_rules::{CEL_ENVIRONMENT, RuleError, SessionCounters};
 use crate::event::{fields_of, type_names};
 
-/// What is known of a value before there is one.
+/// The static type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum ValueShape {
     /// Anything.
     Any,
     Text,
@@ -26,40 +26,40 @@ enum Shape {
     Bool,
     Null,
     List,
-    /// A map with any keys.
+    /// A map with arbitrary keys.
     Map,
     /// The event itself.
     Event,
     /// The session's counters.
     Session,
-    /// What an event used up.
+    /// The usage reported by an event.
     Usage,
 }
 
-impl Shape {
-    fn word(self) -> &'static str {
+impl ValueShape {
+    fn name(self) -> &'static str {
         match self {
-            Shape::Any => "anything",
-            Shape::Text => "a text",
-            Shape::Int | Shape::Double => "a number",
-            Shape::Bool => "true or false",
-            Shape::Null => "null",
-            Shape::List => "a list",
-            Shape::Map | Shape::Event | Shape::Session | Shape::Usage => "a map",
+            ValueShape::Any => "anything",
+            ValueShape::Text => "a string",
+            ValueShape::Int | ValueShape::Double => "a number",
+            ValueShape::Bool => "a boolean",
+            ValueShape::Null => "null",
+            ValueShape::List => "a list",
+            ValueShape::Map | ValueShape::Event | ValueShape::Session | ValueShape::Usage => "a map",
         }
     }
 
     fn is_map(self) -> bool {
-        matches!(self, Shape::Map | Shape::Event | Shape::Session | Shape::Usage)
+        matches!(self, ValueShape::Map | ValueShape::Event | ValueShape::Session | ValueShape::Usage)
     }
 
     fn is_number(self) -> bool {
-        matches!(self, Shape::Int | Shape::Double)
+        matches!(self, ValueShape::Int | ValueShape::Double)
     }
 
     /// Whether two values of these shapes can ever be equal.
-    fn may_equal(self, other: Shape) -> bool {
-        let loose = |shape| matches!(shape, Shape::Any | Shape::Null);
+    fn may_equal(self, other: ValueShape) -> bool {
+        let loose = |shape| matches!(shape, ValueShape::Any | ValueShape::Null);
         loose(self)
             || loose(other)
             || self == other
@@ -68,17 +68,17 @@ impl Shape {
     }
 }
 
-/// The names that a condition may use.
+/// The names available in a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleNames {
-    /// A rule of a policy: `event` is an event, `session` are its counters.
+    /// A rule of a policy: `event` is the event, `session` its counters.
     Policy,
-    /// A condition of a router in a workflow: `event` is the last outcome, with what the run knows.
+    /// A condition of a workflow router: `event` is the last outcome, with the state of the run.
     Route,
 }
 
-/// Fields of every event, and those that Flyball itself adds to one.
-const ENVELOPE: [&str; 16] = [
+/// The fields of every event, and those that Flyball adds.
+const ENVELOPE_FIELDS: [&str; 16] = [
     "type",
     "session",
     "id",
@@ -96,18 +96,18 @@ const ENVELOPE: [&str; 16] = [
     "claimed_idle",
     "claimed_origin",
 ];
-/// What a router may look at.
-const ROUTE: [&str; 7] = ["from", "outcome", "output", "structured", "vars", "visits", "node"];
-const USAGE: [&str; 3] = ["tokens_in", "tokens_out", "cost_usd"];
+/// The fields available to a router.
+const ROUTE_FIELDS: [&str; 7] = ["from", "outcome", "output", "structured", "vars", "visits", "node"];
+const USAGE_FIELDS: [&str; 3] = ["tokens_in", "tokens_out", "cost_usd"];
 
 impl RuleNames {
-    /// The fields that may stand after `event.`.
+    /// The fields allowed after `event.`.
     fn fields(self) -> Vec<&'static str> {
         match self {
-            RuleNames::Route => ROUTE.to_vec(),
+            RuleNames::Route => ROUTE_FIELDS.to_vec(),
             RuleNames::Policy => {
                 let own = type_names().filter_map(fields_of).flatten().copied();
-                let mut all: Vec<&str> = ENVELOPE.into_iter().chain(own).collect();
+                let mut all: Vec<&str> = ENVELOPE_FIELDS.into_iter().chain(own).collect();
                 all.sort_unstable();
                 all.dedup();
                 all
@@ -115,25 +115,25 @@ impl RuleNames {
         }
     }
 
-    /// What a field holds.
-    fn shape(self, field: &str) -> Shape {
+    /// The type of a field.
+    fn shape(self, field: &str) -> ValueShape {
         match field {
             "type" | "session" | "id" | "node" | "text" | "origin" | "by" | "digest" | "call" | "tool"
             | "from" | "to" | "edge" | "signal" | "content" | "hash" | "better" | "kind" | "expected"
             | "received" | "operation" | "key" | "request" | "question" | "requester" | "guard" | "mode"
             | "why" | "outcome" | "parent" | "goal" | "model" | "relayed_by" | "claimed_by"
-            | "claimed_origin" => Shape::Text,
-            "output" if self == RuleNames::Route => Shape::Text,
-            "at" | "duration_ms" | "done" | "total" | "n" | "ttl_ms" | "suspended_ms" => Shape::Int,
-            "final" | "ok" | "reopen" | "idle" => Shape::Bool,
-            "failing" | "checks" | "plan" | "targets" | "tightened" | "waiting" => Shape::List,
-            "labels" | "workflow" | "vars" | "visits" => Shape::Map,
-            "usage" => Shape::Usage,
-            _ => Shape::Any,
+            | "claimed_origin" => ValueShape::Text,
+            "output" if self == RuleNames::Route => ValueShape::Text,
+            "at" | "duration_ms" | "done" | "total" | "n" | "ttl_ms" | "suspended_ms" => ValueShape::Int,
+            "final" | "ok" | "reopen" | "idle" => ValueShape::Bool,
+            "failing" | "checks" | "plan" | "targets" | "tightened" | "waiting" => ValueShape::List,
+            "labels" | "workflow" | "vars" | "visits" => ValueShape::Map,
+            "usage" => ValueShape::Usage,
+            _ => ValueShape::Any,
         }
     }
 
-    /// The values that a field can have, if they are few.
+    /// The possible values of a field, if it has a fixed set.
     fn values(self, field: &str) -> Option<Vec<&'static str>> {
         match (self, field) {
             (RuleNames::Policy, "type") => Some(type_names().collect()),
@@ -145,177 +145,185 @@ impl RuleNames {
     }
 }
 
-const STATES: [&str; 5] = ["running", "awaiting_confirmation", "blocked", "halted", "ended"];
+const SESSION_STATES: [&str; 5] = ["running", "awaiting_confirmation", "blocked", "halted", "ended"];
 
-/// Checks a condition that compiles.
-pub(super) fn check(condition: &IdedExpr, names: RuleNames) -> Result<(), RuleError> {
-    let mut checker = Checker { names, bound: Vec::new(), types: None };
-    match checker.shape(condition)? {
-        Shape::Bool | Shape::Any => Ok(()),
-        other => Err(RuleError::NotBool(other.word().to_owned())),
+/// Checks a condition that has been compiled.
+pub(super) fn check_condition(condition: &IdedExpr, names: RuleNames) -> Result<(), RuleError> {
+    let mut checker = ConditionTypeChecker { names, bound_variables: Vec::new(), event_types: None };
+    match checker.expression_shape(condition)? {
+        ValueShape::Bool | ValueShape::Any => Ok(()),
+        other => Err(RuleError::NotBool(other.name().to_owned())),
     }
 }
 
-/// The fields that a condition may write after `event.`, for suggestions.
+/// The fields allowed after `event.`, for suggestions.
 pub(super) fn known_fields(names: RuleNames) -> Vec<&'static str> {
     names.fields()
 }
 
-struct Checker {
+struct ConditionTypeChecker {
     names: RuleNames,
-    /// Variables of macros, with what they hold.
-    bound: Vec<(String, Shape)>,
-    /// The types that the event can have where the condition is looked at, if it says so.
-    types: Option<Vec<String>>,
+    /// Variables of macros, with their types.
+    bound_variables: Vec<(String, ValueShape)>,
+    /// The possible event types at this point of the condition, if it restricts them.
+    event_types: Option<Vec<String>>,
 }
 
-impl Checker {
-    fn shape(&mut self, node: &IdedExpr) -> Result<Shape, RuleError> {
+impl ConditionTypeChecker {
+    fn expression_shape(&mut self, node: &IdedExpr) -> Result<ValueShape, RuleError> {
         Ok(match &node.expr {
-            Expr::Unspecified | Expr::Map(_) | Expr::Struct(_) => Shape::Any,
+            Expr::Unspecified | Expr::Map(_) | Expr::Struct(_) => ValueShape::Any,
             Expr::Literal(literal) => literal_shape(literal),
-            Expr::Ident(name) => self.variable(name)?,
+            Expr::Ident(name) => self.variable_shape(name)?,
             Expr::Select(select) => {
-                let around = self.shape(&select.operand)?;
-                let shape = self.field(around, &select.field)?;
-                if select.test { Shape::Bool } else { shape }
+                let around = self.expression_shape(&select.operand)?;
+                let shape = self.field_shape(around, &select.field)?;
+                if select.test { ValueShape::Bool } else { shape }
             }
             Expr::List(list) => {
                 for element in &list.elements {
-                    self.shape(element)?;
+                    self.expression_shape(element)?;
                 }
-                Shape::List
+                ValueShape::List
             }
-            Expr::Call(call) => self.call(call)?,
+            Expr::Call(call) => self.call_shape(call)?,
             Expr::Comprehension(walk) => {
-                let range = self.shape(&walk.iter_range)?;
-                if !(range == Shape::Any || range == Shape::List || range.is_map()) {
-                    return Err(RuleError::Misfit(format!("{} cannot be walked over", range.word())));
+                let range = self.expression_shape(&walk.iter_range)?;
+                if !(range == ValueShape::Any || range == ValueShape::List || range.is_map()) {
+                    return Err(RuleError::TypeMismatch(format!("cannot iterate over {}", range.name())));
                 }
-                let before = self.bound.len();
-                let element = if range.is_map() { Shape::Text } else { Shape::Any };
-                let result = self.shape(&walk.accu_init)?;
-                self.bound.push((walk.iter_var.clone(), element));
-                self.bound.extend(walk.iter_var2.clone().map(|name| (name, Shape::Any)));
-                self.bound.push((walk.accu_var.clone(), result));
+                let before = self.bound_variables.len();
+                let element = if range.is_map() { ValueShape::Text } else { ValueShape::Any };
+                let result = self.expression_shape(&walk.accu_init)?;
+                self.bound_variables.push((walk.iter_var.clone(), element));
+                self.bound_variables.extend(walk.iter_var2.clone().map(|name| (name, ValueShape::Any)));
+                self.bound_variables.push((walk.accu_var.clone(), result));
                 for part in [&walk.loop_cond, &walk.loop_step] {
-                    self.shape(part)?;
+                    self.expression_shape(part)?;
                 }
-                let result = self.shape(&walk.result)?;
-                self.bound.truncate(before);
+                let result = self.expression_shape(&walk.result)?;
+                self.bound_variables.truncate(before);
                 result
             }
         })
     }
 
-    fn variable(&self, name: &str) -> Result<Shape, RuleError> {
-        if let Some((_, shape)) = self.bound.iter().rev().find(|(known, _)| known == name) {
+    fn variable_shape(&self, name: &str) -> Result<ValueShape, RuleError> {
+        if let Some((_, shape)) = self.bound_variables.iter().rev().find(|(known, _)| known == name) {
             return Ok(*shape);
         }
         match (name, self.names) {
-            ("event", _) => Ok(Shape::Event),
-            ("session", RuleNames::Policy) => Ok(Shape::Session),
+            ("event", _) => Ok(ValueShape::Event),
+            ("session", RuleNames::Policy) => Ok(ValueShape::Session),
             _ => Err(RuleError::UnknownName(name.to_owned())),
         }
     }
 
-    /// What a field of something holds.
-    fn field(&self, around: Shape, field: &str) -> Result<Shape, RuleError> {
+    /// The type of a field of a value.
+    fn field_shape(&self, around: ValueShape, field: &str) -> Result<ValueShape, RuleError> {
         let names = self.names;
         match around {
-            Shape::Any | Shape::Map => Ok(Shape::Any),
-            Shape::Event if !names.fields().contains(&field) => {
+            ValueShape::Any | ValueShape::Map => Ok(ValueShape::Any),
+            ValueShape::Event if !names.fields().contains(&field) => {
                 Err(RuleError::UnknownField(field.to_owned(), names))
             }
-            Shape::Event => {
+            ValueShape::Event => {
                 let lacks = |name: &String| {
-                    fields_of(name).is_some_and(|own| !own.contains(&field)) && !ENVELOPE.contains(&field)
+                    fields_of(name).is_some_and(|own| !own.contains(&field))
+                        && !ENVELOPE_FIELDS.contains(&field)
                 };
-                match self.types.as_deref() {
-                    Some([one, ..]) if self.types.iter().flatten().all(lacks) => {
+                match self.event_types.as_deref() {
+                    Some([one, ..]) if self.event_types.iter().flatten().all(lacks) => {
                         Err(RuleError::FieldOfOtherType { field: field.to_owned(), event_type: one.clone() })
                     }
                     _ => Ok(names.shape(field)),
                 }
             }
-            Shape::Session if !Counters::NAMES.contains(&field) => {
+            ValueShape::Session if !SessionCounters::NAMES.contains(&field) => {
                 Err(RuleError::UnknownCounter(field.to_owned()))
             }
-            Shape::Session => Ok(if ["state", "node"].contains(&field) { Shape::Text } else { Shape::Int }),
-            Shape::Usage if !USAGE.contains(&field) => {
-                Err(RuleError::Misfit(format!("'usage' has no field '{field}': it has {}", USAGE.join(", "))))
+            ValueShape::Session => {
+                Ok(if ["state", "node"].contains(&field) { ValueShape::Text } else { ValueShape::Int })
             }
-            Shape::Usage => Ok(if field == "cost_usd" { Shape::Any } else { Shape::Int }),
-            other => Err(RuleError::Misfit(format!("{} has no field '{field}'", other.word()))),
+            ValueShape::Usage if !USAGE_FIELDS.contains(&field) => Err(RuleError::TypeMismatch(format!(
+                "'usage' has no field '{field}'; its fields are {}",
+                USAGE_FIELDS.join(", ")
+            ))),
+            ValueShape::Usage => Ok(if field == "cost_usd" { ValueShape::Any } else { ValueShape::Int }),
+            other => Err(RuleError::TypeMismatch(format!("{} has no field '{field}'", other.name()))),
         }
     }
 
-    fn call(&mut self, call: &CallExpr) -> Result<Shape, RuleError> {
+    fn call_shape(&mut self, call: &CallExpr) -> Result<ValueShape, RuleError> {
         if call.func_name == operators::LOGICAL_AND {
-            return self.conjunction(call);
+            return self.conjunction_shape(call);
         }
         if let (operators::INDEX, [around, key]) = (call.func_name.as_str(), call.args.as_slice()) {
-            return self.index(around, key);
+            return self.index_shape(around, key);
         }
         let parts = call.target.iter().map(AsRef::as_ref).chain(&call.args);
-        let shapes: Vec<Shape> = parts.map(|part| self.shape(part)).collect::<Result<_, _>>()?;
+        let shapes: Vec<ValueShape> =
+            parts.map(|part| self.expression_shape(part)).collect::<Result<_, _>>()?;
         match (call.func_name.as_str(), shapes.as_slice()) {
             (operators::EQUALS | operators::NOT_EQUALS, [a, b]) if !a.may_equal(*b) => {
-                return Err(RuleError::Misfit(format!("{} is never equal to {}", a.word(), b.word())));
+                return Err(RuleError::TypeMismatch(format!("{} is never equal to {}", a.name(), b.name())));
             }
-            (operators::LOGICAL_OR | operators::LOGICAL_NOT, shapes) => return all_bool(shapes),
+            (operators::LOGICAL_OR | operators::LOGICAL_NOT, shapes) => return require_bools(shapes),
             (operators::CONDITIONAL, [condition, yes, no]) => {
-                all_bool(&[*condition])?;
-                return Ok(if yes == no { *yes } else { Shape::Any });
+                require_bools(&[*condition])?;
+                return Ok(if yes == no { *yes } else { ValueShape::Any });
             }
             _ => {}
         }
-        self.known_values(call)?;
-        applied(call, &shapes)
+        self.check_known_values(call)?;
+        apply_to_samples(call, &shapes)
     }
 
-    /// Every part of a conjunction is looked at for events of the types that another part asks for.
-    fn conjunction(&mut self, call: &CallExpr) -> Result<Shape, RuleError> {
+    /// Checks each part of a conjunction for the event types that another part requires.
+    fn conjunction_shape(&mut self, call: &CallExpr) -> Result<ValueShape, RuleError> {
         let mut asked = Vec::new();
-        asked_types(call, &mut asked);
-        let before = self.types.clone();
+        compared_event_types(call, &mut asked);
+        let before = self.event_types.clone();
         for types in asked {
             let both =
                 |known: &Vec<String>| known.iter().filter(|name| types.contains(name)).cloned().collect();
-            let narrowed: Vec<String> = self.types.as_ref().map_or_else(|| types.clone(), both);
+            let narrowed: Vec<String> = self.event_types.as_ref().map_or_else(|| types.clone(), both);
             if narrowed.is_empty() && !types.is_empty() {
-                return Err(RuleError::Misfit("an event never has two types".to_owned()));
+                return Err(RuleError::TypeMismatch("an event cannot have two types".to_owned()));
             }
-            self.types = Some(narrowed);
+            self.event_types = Some(narrowed);
         }
-        let shapes: Result<Vec<Shape>, RuleError> = call.args.iter().map(|part| self.shape(part)).collect();
-        self.types = before;
-        all_bool(&shapes?)
+        let shapes: Result<Vec<ValueShape>, RuleError> =
+            call.args.iter().map(|part| self.expression_shape(part)).collect();
+        self.event_types = before;
+        require_bools(&shapes?)
     }
 
-    fn index(&mut self, around: &IdedExpr, key: &IdedExpr) -> Result<Shape, RuleError> {
-        let (around, key_shape) = (self.shape(around)?, self.shape(key)?);
+    fn index_shape(&mut self, around: &IdedExpr, key: &IdedExpr) -> Result<ValueShape, RuleError> {
+        let (around, key_shape) = (self.expression_shape(around)?, self.expression_shape(key)?);
         let literal = match &key.expr {
             Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
             _ => None,
         };
         match around {
-            // A field of the sender's own: what it holds, nobody knows.
-            Shape::Event => {
+            // A custom field of the sender, of unknown type.
+            ValueShape::Event => {
                 let known = literal.filter(|name| self.names.fields().contains(name));
-                known.map_or(Ok(Shape::Any), |name| self.field(around, name))
+                known.map_or(Ok(ValueShape::Any), |name| self.field_shape(around, name))
             }
-            Shape::Session | Shape::Usage => literal.map_or(Ok(Shape::Any), |name| self.field(around, name)),
-            Shape::List if !matches!(key_shape, Shape::Int | Shape::Any) => {
-                Err(RuleError::Misfit(format!("a list is not indexed with {}", key_shape.word())))
+            ValueShape::Session | ValueShape::Usage => {
+                literal.map_or(Ok(ValueShape::Any), |name| self.field_shape(around, name))
             }
-            Shape::Any | Shape::Map | Shape::List => Ok(Shape::Any),
-            other => Err(RuleError::Misfit(format!("{} has no elements", other.word()))),
+            ValueShape::List if !matches!(key_shape, ValueShape::Int | ValueShape::Any) => {
+                Err(RuleError::TypeMismatch(format!("a list cannot be indexed with {}", key_shape.name())))
+            }
+            ValueShape::Any | ValueShape::Map | ValueShape::List => Ok(ValueShape::Any),
+            other => Err(RuleError::TypeMismatch(format!("{} has no elements", other.name()))),
         }
     }
 
-    /// Values that a field never takes: `event.type == 'tool.request'`.
-    fn known_values(&self, call: &CallExpr) -> Result<(), RuleError> {
+    /// Finds comparisons with values that a field never has: `event.type == 'tool.request'`.
+    fn check_known_values(&self, call: &CallExpr) -> Result<(), RuleError> {
         let [left, right] = call.args.as_slice() else { return Ok(()) };
         let compares = [operators::EQUALS, operators::NOT_EQUALS, operators::IN];
         if !compares.contains(&call.func_name.as_str()) {
@@ -323,7 +331,7 @@ impl Checker {
         }
         for (field, other) in [(left, right), (right, left)] {
             let Some((name, values)) = self.enumerated(field) else { continue };
-            let wrong = literals(other).into_iter().find(|text| !values.contains(&text.as_str()));
+            let wrong = literal_texts(other).into_iter().find(|text| !values.contains(&text.as_str()));
             if let Some(value) = wrong {
                 return Err(RuleError::UnknownValue { field: name, value, known: values });
             }
@@ -334,29 +342,29 @@ impl Checker {
     fn enumerated(&self, node: &IdedExpr) -> Option<(String, Vec<&'static str>)> {
         let Expr::Select(select) = &node.expr else { return None };
         let Expr::Ident(root) = &select.operand.expr else { return None };
-        if self.bound.iter().any(|(known, _)| known == root) {
+        if self.bound_variables.iter().any(|(known, _)| known == root) {
             return None;
         }
         let name = format!("{root}.{}", select.field);
         match root.as_str() {
             "event" => Some((name, self.names.values(&select.field)?)),
-            "session" if select.field == "state" => Some((name, STATES.to_vec())),
+            "session" if select.field == "state" => Some((name, SESSION_STATES.to_vec())),
             _ => None,
         }
     }
 }
 
-/// The texts that a literal, or a list of literals, holds.
-fn literals(node: &IdedExpr) -> Vec<String> {
+/// The strings in a literal or in a list of literals.
+fn literal_texts(node: &IdedExpr) -> Vec<String> {
     match &node.expr {
         Expr::Literal(LiteralValue::String(text)) => vec![text.inner().to_owned()],
-        Expr::List(list) => list.elements.iter().flat_map(literals).collect(),
+        Expr::List(list) => list.elements.iter().flat_map(literal_texts).collect(),
         _ => Vec::new(),
     }
 }
 
-/// The types that the parts of a conjunction ask for, each as a list of alternatives.
-fn asked_types(call: &CallExpr, asked: &mut Vec<Vec<String>>) {
+/// The event types that the parts of a conjunction require, each as a list of alternatives.
+fn compared_event_types(call: &CallExpr, asked: &mut Vec<Vec<String>>) {
     let is_type = |node: &IdedExpr| {
         matches!(&node.expr, Expr::Select(select) if select.field == "type" && !select.test
             && matches!(&select.operand.expr, Expr::Ident(root) if root == "event"))
@@ -364,13 +372,13 @@ fn asked_types(call: &CallExpr, asked: &mut Vec<Vec<String>>) {
     for part in &call.args {
         let Expr::Call(inner) = &part.expr else { continue };
         match (inner.func_name.as_str(), inner.args.as_slice()) {
-            (operators::LOGICAL_AND, _) => asked_types(inner, asked),
+            (operators::LOGICAL_AND, _) => compared_event_types(inner, asked),
             (operators::EQUALS, [a, b]) if is_type(a) || is_type(b) => {
-                let named = literals(if is_type(a) { b } else { a });
+                let named = literal_texts(if is_type(a) { b } else { a });
                 asked.extend((!named.is_empty()).then_some(named));
             }
             (operators::IN, [a, b]) if is_type(a) => {
-                let named = literals(b);
+                let named = literal_texts(b);
                 asked.extend((!named.is_empty()).then_some(named));
             }
             _ => {}
@@ -378,28 +386,26 @@ fn asked_types(call: &CallExpr, asked: &mut Vec<Vec<String>>) {
     }
 }
 
-fn all_bool(shapes: &[Shape]) -> Result<Shape, RuleError> {
-    match shapes.iter().find(|shape| !matches!(shape, Shape::Bool | Shape::Any)) {
-        Some(other) => {
-            Err(RuleError::Misfit(format!("{} stands where true or false is wanted", other.word())))
-        }
-        None => Ok(Shape::Bool),
+fn require_bools(shapes: &[ValueShape]) -> Result<ValueShape, RuleError> {
+    match shapes.iter().find(|shape| !matches!(shape, ValueShape::Bool | ValueShape::Any)) {
+        Some(other) => Err(RuleError::TypeMismatch(format!("expected a boolean, found {}", other.name()))),
+        None => Ok(ValueShape::Bool),
     }
 }
 
-fn literal_shape(literal: &LiteralValue) -> Shape {
+fn literal_shape(literal: &LiteralValue) -> ValueShape {
     match literal {
-        LiteralValue::Boolean(_) => Shape::Bool,
-        LiteralValue::Double(_) => Shape::Double,
-        LiteralValue::Int(_) => Shape::Int,
-        LiteralValue::Null => Shape::Null,
-        LiteralValue::String(_) => Shape::Text,
-        LiteralValue::Bytes(_) | LiteralValue::UInt(_) => Shape::Any,
+        LiteralValue::Boolean(_) => ValueShape::Bool,
+        LiteralValue::Double(_) => ValueShape::Double,
+        LiteralValue::Int(_) => ValueShape::Int,
+        LiteralValue::Null => ValueShape::Null,
+        LiteralValue::String(_) => ValueShape::Text,
+        LiteralValue::Bytes(_) | LiteralValue::UInt(_) => ValueShape::Any,
     }
 }
 
-/// A call tried with one value of each shape: if the language has nothing for these shapes, it never will.
-fn applied(call: &CallExpr, shapes: &[Shape]) -> Result<Shape, RuleError> {
+/// Evaluates a call with one sample value of each type. If the language does not support these types, it fails.
+fn apply_to_samples(call: &CallExpr, shapes: &[ValueShape]) -> Result<ValueShape, RuleError> {
     let result = match call.func_name.as_str() {
         operators::EQUALS
         | operators::NOT_EQUALS
@@ -412,51 +418,53 @@ fn applied(call: &CallExpr, shapes: &[Shape]) -> Result<Shape, RuleError> {
         | "contains"
         | "startsWith"
         | "endsWith"
-        | "bool" => Shape::Bool,
-        "size" | "int" => Shape::Int,
-        "string" => Shape::Text,
-        "double" => Shape::Double,
-        _ => Shape::Any,
+        | "bool" => ValueShape::Bool,
+        "size" | "int" => ValueShape::Int,
+        "string" => ValueShape::Text,
+        "double" => ValueShape::Double,
+        _ => ValueShape::Any,
     };
-    let samples: Option<Vec<IdedExpr>> = shapes.iter().map(|shape| sample(*shape)).collect();
+    let samples: Option<Vec<IdedExpr>> = shapes.iter().map(|shape| sample_value(*shape)).collect();
     let Some(mut samples) = samples else { return Ok(result) };
     let target = call.target.is_some().then(|| Box::new(samples.remove(0)));
     let tried = CallExpr { func_name: call.func_name.clone(), target, args: samples };
     let node = IdedExpr { id: 0, expr: Expr::Call(tried) };
     match CelValue::resolve_val(&node, &SAMPLES.0) {
-        Ok(value) if value.get_type().name() == "bool" => Ok(Shape::Bool),
-        Ok(value) if value.get_type().name() == "string" => Ok(Shape::Text),
-        Ok(value) if value.get_type().name() == "int" => Ok(Shape::Int),
+        Ok(value) if value.get_type().name() == "bool" => Ok(ValueShape::Bool),
+        Ok(value) if value.get_type().name() == "string" => Ok(ValueShape::Text),
+        Ok(value) if value.get_type().name() == "int" => Ok(ValueShape::Int),
         Ok(_) => Ok(result),
         Err(_) => {
-            let words: Vec<&str> = shapes.iter().map(|shape| shape.word()).collect();
+            let words: Vec<&str> = shapes.iter().map(|shape| shape.name()).collect();
             let what = call.func_name.trim_matches(['_', '@']);
-            Err(RuleError::Misfit(format!("'{what}' does not fit {}", words.join(" and "))))
+            Err(RuleError::TypeMismatch(format!("'{what}' cannot be applied to {}", words.join(" and "))))
         }
     }
 }
 
-/// A value of a shape, if one stands for all of them: converting a text depends on the text.
-fn sample(shape: Shape) -> Option<IdedExpr> {
+/// A sample value of a type, unless the result depends on the value: converting a string depends on its text.
+fn sample_value(shape: ValueShape) -> Option<IdedExpr> {
     let literal = |literal| Expr::Literal(literal);
     let expr = match shape {
-        Shape::Any => return None,
-        Shape::Text => literal(LiteralValue::String(CelString::from("1".to_owned()))),
-        Shape::Int => literal(LiteralValue::Int(CelInt::from(1))),
-        Shape::Double => literal(LiteralValue::Double(CelDouble::from(1.5))),
-        Shape::Bool => literal(LiteralValue::Boolean(CelBool::from(true))),
-        Shape::Null => literal(LiteralValue::Null),
-        Shape::List => Expr::List(ListExpr::new(Vec::new())),
-        Shape::Map | Shape::Event | Shape::Session | Shape::Usage => Expr::Ident("map".to_owned()),
+        ValueShape::Any => return None,
+        ValueShape::Text => literal(LiteralValue::String(CelString::from("1".to_owned()))),
+        ValueShape::Int => literal(LiteralValue::Int(CelInt::from(1))),
+        ValueShape::Double => literal(LiteralValue::Double(CelDouble::from(1.5))),
+        ValueShape::Bool => literal(LiteralValue::Boolean(CelBool::from(true))),
+        ValueShape::Null => literal(LiteralValue::Null),
+        ValueShape::List => Expr::List(ListExpr::new(Vec::new())),
+        ValueShape::Map | ValueShape::Event | ValueShape::Session | ValueShape::Usage => {
+            Expr::Ident("map".to_owned())
+        }
     };
     Some(IdedExpr { id: 0, expr })
 }
 
-/// The context that samples are tried in.
-struct Samples(Context<'static, 'static>);
+/// The context in which samples are evaluated.
+struct SampleContext(Context<'static, 'static>);
 
-static SAMPLES: LazyLock<Samples> = LazyLock::new(|| {
-    let mut context = Context::with_env(std::sync::Arc::clone(&ENVIRONMENT));
+static SAMPLES: LazyLock<SampleContext> = LazyLock::new(|| {
+    let mut context = Context::with_env(std::sync::Arc::clone(&CEL_ENVIRONMENT));
     context.add_variable_as_val("map", Box::new(SortedMap::new(BTreeMap::new())));
-    Samples(context)
+    SampleContext(context)
 });

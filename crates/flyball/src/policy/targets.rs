@@ -1,52 +1,52 @@
-//! Who gets an effect: a program, an address on the web, people by e-mail. What is written, and what is wrong with it.
+//! Delivery targets of an effect: a program, a webhook or e-mail recipients.
 
 use serde_json::{Map, Value};
 
-use super::error::Code;
-use super::fields::{Fields, Section};
-use super::values::Word;
+use super::policy_error::PolicyErrorCode;
+use super::section_reader::{PolicySection, SectionReader};
+use super::values::Keyword;
 
-/// Characters of the name of a variable.
+/// Maximum length of a variable name, in characters.
 const MAX_VARIABLE_CHARS: usize = 200;
-/// Characters of an address of e-mail.
+/// Maximum length of an e-mail address, in characters.
 const MAX_MAIL_CHARS: usize = 254;
-/// People who get one e-mail.
-const MAX_PEOPLE: usize = 20;
+/// Maximum number of recipients of one e-mail.
+const MAX_RECIPIENTS: usize = 20;
 
-/// Who gets an effect.
+/// A delivery target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A program with its arguments; the effect comes on its standard input.
+pub enum DeliveryTarget {
+    /// A program with its arguments. It reads the effect from standard input.
     Command(Vec<String>),
-    /// An address that the effect is posted to.
-    Webhook(Webhook),
-    /// People, through a relay.
-    Email(Email),
+    /// A URL that the effect is posted to.
+    Webhook(WebhookTarget),
+    /// E-mail recipients, through a relay.
+    Email(EmailTarget),
 }
 
-/// An address that effects are posted to.
+/// A URL that effects are posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Webhook {
-    /// The address.
-    pub address: String,
-    /// How the effect is written.
+pub struct WebhookTarget {
+    /// The URL.
+    pub url: String,
+    /// Format of the request body.
     pub format: WebhookFormat,
-    /// The environment variable with the secret that the body is signed with.
+    /// Environment variable that holds the secret for signing the body.
     pub secret_env: Option<String>,
 }
 
-/// How an effect is written for a webhook.
+/// Format of a webhook's request body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WebhookFormat {
-    /// The effect itself, as JSON.
+    /// The effect as JSON.
     #[default]
     Json,
-    /// A message that Slack, and what is like it, shows.
+    /// A message in Slack's format.
     Slack,
 }
 
-impl Word for WebhookFormat {
-    const WORDS: &'static [(&'static str, WebhookFormat)] =
+impl Keyword for WebhookFormat {
+    const KEYWORDS: &'static [(&'static str, WebhookFormat)] =
         &[("json", WebhookFormat::Json), ("slack", WebhookFormat::Slack)];
 
     fn strictness(self) -> Option<u8> {
@@ -54,31 +54,31 @@ impl Word for WebhookFormat {
     }
 }
 
-/// People who are told by e-mail.
+/// E-mail recipients and the relay that delivers to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Email {
-    /// Who gets it.
+pub struct EmailTarget {
+    /// Recipient addresses.
     pub to: Vec<String>,
-    /// Who it comes from.
+    /// Sender address.
     pub from: String,
-    /// The relay: `smtp://HOST:PORT`, or `smtps://HOST:PORT` where all is encrypted from the start.
+    /// URL of the relay: `smtp://HOST:PORT`, or `smtps://HOST:PORT` for TLS from the start.
     pub relay: String,
-    /// Who we are to the relay.
+    /// User name for the relay.
     pub user: Option<String>,
-    /// The environment variable with the password.
+    /// Environment variable that holds the password.
     pub password_env: Option<String>,
 }
 
-impl Target {
-    /// The keys of a delivery that say it.
-    pub(super) fn write(&self, into: &mut Map<String, Value>) {
+impl DeliveryTarget {
+    /// Writes the target as keys of a delivery.
+    pub(super) fn write_keys(&self, into: &mut Map<String, Value>) {
         let mut put = |key: &str, value: Value| into.insert(key.to_owned(), value);
         match self {
-            Target::Command(words) => {
+            DeliveryTarget::Command(words) => {
                 put("command", Value::from(words.clone()));
             }
-            Target::Webhook(webhook) => {
-                put("webhook", Value::from(webhook.address.as_str()));
+            DeliveryTarget::Webhook(webhook) => {
+                put("webhook", Value::from(webhook.url.as_str()));
                 if webhook.format == WebhookFormat::Slack {
                     put("format", Value::from("slack"));
                 }
@@ -86,14 +86,14 @@ impl Target {
                     put("secret_env", Value::from(name.as_str()));
                 }
             }
-            Target::Email(email) => {
+            DeliveryTarget::Email(email) => {
                 put("email", email.to_value());
             }
         }
     }
 }
 
-impl Email {
+impl EmailTarget {
     fn to_value(&self) -> Value {
         let mut all = Map::from_iter([
             ("to".to_owned(), Value::from(self.to.clone())),
@@ -108,61 +108,63 @@ impl Email {
         Value::Object(all)
     }
 
-    /// The parts of the relay's address: whether all is encrypted from the start, the host, the port if one is named.
+    /// The parts of the relay's URL: whether it uses TLS from the start, the host, and the port if present.
     #[must_use]
     pub fn relay_parts(&self) -> Option<(bool, &str, Option<u16>)> {
-        relay(&self.relay)
+        parse_relay(&self.relay)
     }
 }
 
-impl Section for Email {
-    fn fields(&mut self, f: &mut Fields<'_>) {
+impl PolicySection for EmailTarget {
+    fn read_keys(&mut self, f: &mut SectionReader<'_>) {
         if let Some(to) = f.list("to", &self.to) {
-            f.at_most("to", to.len(), MAX_PEOPLE);
+            f.check_length("to", to.len(), MAX_RECIPIENTS);
             self.to = to;
         }
         f.text("from", &mut self.from);
         f.text("relay", &mut self.relay);
         self.user = f.optional_text("user");
-        self.password_env = variable(f, "password_env");
-        if self.to.is_empty() || !self.to.iter().all(|one| is_mail(one)) {
-            let what = "'to' must be a list of addresses of e-mail".to_owned();
-            f.refuse(Code::Type, "to", what, "write to: [\"oncall@example.org\"]");
+        self.password_env = read_variable_name(f, "password_env");
+        if self.to.is_empty() || !self.to.iter().all(|one| is_email_address(one)) {
+            let what = "'to' must be a list of e-mail addresses".to_owned();
+            f.report(PolicyErrorCode::Type, "to", what, "write to: [\"oncall@example.org\"]");
         }
-        if !is_mail(&self.from) {
-            let what = "'from' must be an address of e-mail".to_owned();
-            f.refuse(Code::Type, "from", what, "write from: \"flyball@example.org\"");
+        if !is_email_address(&self.from) {
+            let what = "'from' must be an e-mail address".to_owned();
+            f.report(PolicyErrorCode::Type, "from", what, "write from: \"flyball@example.org\"");
         }
-        if relay(&self.relay).is_none() {
-            let what = "'relay' must be smtp://HOST:PORT or smtps://HOST:PORT, without a user or a password";
-            let help = "write relay: \"smtp://mail.example.org:587\", and user and password_env beside it";
-            f.refuse(Code::Type, "relay", what.to_owned(), help);
+        if parse_relay(&self.relay).is_none() {
+            let what =
+                "'relay' must be smtp://HOST:PORT or smtps://HOST:PORT, without a user name or password";
+            let help =
+                "write relay: \"smtp://mail.example.org:587\", and set user and password_env separately";
+            f.report(PolicyErrorCode::Type, "relay", what.to_owned(), help);
         }
         if self.user.is_some() != self.password_env.is_some() {
             let key = if self.user.is_some() { "user" } else { "password_env" };
-            let what = "'user' and 'password_env' belong together".to_owned();
-            f.refuse(Code::Contradiction, key, what, "write both or neither");
+            let what = "'user' and 'password_env' must be set together".to_owned();
+            f.report(PolicyErrorCode::Contradiction, key, what, "set both or neither");
         }
     }
 }
 
-/// The name of an environment variable. A secret itself has no place in a policy.
-pub(super) fn variable(f: &mut Fields<'_>, key: &'static str) -> Option<String> {
+/// Reads the name of an environment variable. A policy never contains the secret itself.
+pub(super) fn read_variable_name(f: &mut SectionReader<'_>, key: &'static str) -> Option<String> {
     let name = f.optional_text(key)?;
     let fits = name.chars().count() <= MAX_VARIABLE_CHARS
         && name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !fits {
-        // The value is not repeated: it may be the secret itself.
+        // The message omits the value: it may be the secret itself.
         let what = format!("'{key}' must be the name of an environment variable");
-        f.refuse(Code::Type, key, what, "write the name of the variable, never the secret itself");
+        f.report(PolicyErrorCode::Type, key, what, "write the variable's name, never the secret itself");
         return None;
     }
     Some(name)
 }
 
-/// `name@host`, without anything that could begin another line or another address.
-fn is_mail(text: &str) -> bool {
+/// Whether the text is `name@host`, without characters that could start another line or address.
+fn is_email_address(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
     let named = text.split_once('@').is_some_and(|(name, host)| {
         !name.is_empty() && host.chars().any(char::is_alphanumeric) && !host.contains('@')
@@ -170,7 +172,7 @@ fn is_mail(text: &str) -> bool {
     named && text.chars().count() <= MAX_MAIL_CHARS && !text.chars().any(odd)
 }
 
-fn relay(text: &str) -> Option<(bool, &str, Option<u16>)> {
+fn parse_relay(text: &str) -> Option<(bool, &str, Option<u16>)> {
     let (sealed, rest) = match text.strip_prefix("smtp://") {
         Some(rest) => (false, rest),
         None => (true, text.strip_prefix("smtps://")?),

@@ -1,19 +1,19 @@
-//! Layers that may only tighten, value by value.
+//! Tests of tighten-only layers, value by value.
 
 use super::*;
-use crate::policy::{Effect, Layer, Preset, resolve};
+use crate::policy::{PolicyLayer, Preset, ToolEffect, resolve};
 use crate::{PolicySource, RulesVersion};
 use serde_json::json;
 
-fn project(tree: Value) -> Layer {
-    Layer::from_value(Origin::File { name: "flyball.yaml".to_owned() }, tree).tighten_only()
+fn project_layer(tree: Value) -> PolicyLayer {
+    PolicyLayer::from_value(ValueOrigin::File { name: "flyball.yaml".to_owned() }, tree).tighten_only()
 }
 
-fn trusted(tree: Value) -> Layer {
-    Layer::from_value(Origin::File { name: "user.yaml".to_owned() }, tree)
+fn trusted_layer(tree: Value) -> PolicyLayer {
+    PolicyLayer::from_value(ValueOrigin::File { name: "user.yaml".to_owned() }, tree)
 }
 
-fn ignored(layers: &[Layer]) -> Vec<String> {
+fn ignored_paths(layers: &[PolicyLayer]) -> Vec<String> {
     resolve(layers, Preset::Agent).unwrap().ignored.into_iter().map(|ignored| ignored.path).collect()
 }
 
@@ -57,7 +57,7 @@ fn loosening_values_of_a_project_are_ignored_and_reported() {
     ];
     let plain = resolve(&[], Preset::Agent).unwrap();
     for (tree, path) in cases {
-        let resolved = resolve(&[project(tree.clone())], Preset::Agent).unwrap();
+        let resolved = resolve(&[project_layer(tree.clone())], Preset::Agent).unwrap();
         let found: Vec<&str> = resolved.ignored.iter().map(|ignored| ignored.path.as_str()).collect();
         assert!(found.contains(&path), "{tree}: {found:?}");
         assert_eq!(resolved.policy.digest, plain.policy.digest, "{tree}");
@@ -69,21 +69,21 @@ fn loosening_values_of_a_project_are_ignored_and_reported() {
             resolved
                 .warnings
                 .iter()
-                .any(|warning| warning.code == Ignored::CODE && warning.help.contains("flyball trust"))
+                .any(|warning| warning.code == IgnoredValue::CODE && warning.help.contains("flyball trust"))
         );
-        // The same file does apply once it is trusted.
-        let full = resolve(&[trusted(tree.clone())], Preset::Agent).unwrap();
+        // The same file applies once it is trusted.
+        let full = resolve(&[trusted_layer(tree.clone())], Preset::Agent).unwrap();
         assert!(full.ignored.is_empty() && full.policy != plain.policy, "{tree}");
     }
 }
 
 #[test]
-fn no_value_of_the_presets_off_and_observe_loosens() {
+fn untrusted_off_and_observe_presets_loosen_nothing() {
     let plain = resolve(&[], Preset::Agent).unwrap();
     for preset in [Preset::Off, Preset::Observe] {
         let tree = resolve(&[], preset).unwrap().effective;
-        let resolved = resolve(&[project(tree)], Preset::Agent).unwrap();
-        assert_eq!(compare(&plain, &resolved).1, [] as [String; 0], "{preset:?}");
+        let resolved = resolve(&[project_layer(tree)], Preset::Agent).unwrap();
+        assert_eq!(compare_policies(&plain, &resolved).1, [] as [String; 0], "{preset:?}");
         assert_eq!(resolved.policy.guards.repetition, plain.policy.guards.repetition);
         assert_eq!(
             (resolved.policy.on_error, &resolved.policy.journal),
@@ -101,9 +101,9 @@ fn stricter_values_of_a_project_apply() {
         "tools": {"bash": {"repetition": {"limit": 1}}, "deploy": {"effect": "destructive"}},
         "rules": [{"name": "no-prod", "when": "event.tool == 'deploy'", "decision": "block"}],
     });
-    let resolved = resolve(&[project(tree.clone())], Preset::Agent).unwrap();
+    let resolved = resolve(&[project_layer(tree.clone())], Preset::Agent).unwrap();
     assert_eq!(resolved.ignored, []);
-    assert_eq!(resolved.policy, resolve(&[trusted(tree)], Preset::Agent).unwrap().policy);
+    assert_eq!(resolved.policy, resolve(&[trusted_layer(tree)], Preset::Agent).unwrap().policy);
 }
 
 #[test]
@@ -111,19 +111,22 @@ fn a_destructive_tool_tightens_only_where_approvals_are_required() {
     let tool = json!({"tools": {"deploy": {"effect": "destructive"}}});
     for (mode, ignored) in [("staged", 0), ("block", 0), ("halt", 0), ("warn", 1), ("observe", 1), ("off", 1)]
     {
-        let user = trusted(json!({"guards": {"confirmation": mode}}));
-        let resolved = resolve(&[user, project(tool.clone())], Preset::Agent).unwrap();
+        let user = trusted_layer(json!({"guards": {"confirmation": mode}}));
+        let resolved = resolve(&[user, project_layer(tool.clone())], Preset::Agent).unwrap();
         assert_eq!(resolved.ignored.len(), ignored, "{mode}");
     }
-    let declared = trusted(tool);
-    let looser = project(json!({"tools": {"deploy": {"effect": "read"}}}));
+    let declared = trusted_layer(tool);
+    let looser = project_layer(json!({"tools": {"deploy": {"effect": "read"}}}));
     let resolved = resolve(&[declared, looser], Preset::Agent).unwrap();
-    assert_eq!((resolved.ignored.len(), resolved.policy.effect_of("deploy")), (1, Some(Effect::Destructive)));
+    assert_eq!(
+        (resolved.ignored.len(), resolved.policy.tool_effect("deploy")),
+        (1, Some(ToolEffect::Destructive))
+    );
 }
 
 #[test]
-fn a_stricter_preset_tightens_and_the_preset_itself_stays() {
-    let resolved = resolve(&[project(json!({"preset": "strict"}))], Preset::Agent).unwrap();
+fn stricter_project_preset_tightens_without_replacing_the_preset() {
+    let resolved = resolve(&[project_layer(json!({"preset": "strict"}))], Preset::Agent).unwrap();
     let strict = Policy::preset(Preset::Strict);
     assert_eq!(resolved.ignored, []);
     assert_eq!(resolved.policy.preset, Preset::Agent);
@@ -132,53 +135,56 @@ fn a_stricter_preset_tightens_and_the_preset_itself_stays() {
 }
 
 #[test]
-fn rules_of_a_project_are_added_but_replace_none() {
+fn project_rules_are_added_but_replace_none() {
     let own = json!({"rules": [{"name": "a", "when": "event.tool == 'x'", "decision": "halt"}]});
     let theirs = json!({"rules": [
         {"name": "a", "when": "false", "decision": "observe"},
         {"name": "b", "when": "event.tool == 'y'", "decision": "block"},
     ]});
-    // Whatever the order of the layers.
-    for layers in
-        [[trusted(own.clone()), project(theirs.clone())], [project(theirs.clone()), trusted(own.clone())]]
-    {
+    // In either order of the layers.
+    for layers in [
+        [trusted_layer(own.clone()), project_layer(theirs.clone())],
+        [project_layer(theirs.clone()), trusted_layer(own.clone())],
+    ] {
         let resolved = resolve(&layers, Preset::Agent).unwrap();
         let rules: Vec<_> = resolved.policy.rules.iter().map(|rule| (rule.name(), rule.when())).collect();
         assert_eq!(rules, [("a", "event.tool == 'x'"), ("b", "event.tool == 'y'")]);
-        assert_eq!(ignored(&layers), ["rules.a"]);
+        assert_eq!(ignored_paths(&layers), ["rules.a"]);
     }
 }
 
 #[test]
-fn a_value_for_one_tool_never_undoes_a_stricter_value_for_all() {
-    let tool = project(json!({"tools": {"bash": {"repetition": {"limit": 4}}}}));
-    let caller = Layer::from_value(Origin::CommandLine, json!({"guards": {"repetition": {"limit": 2}}}));
+fn project_tool_value_never_undoes_a_stricter_global_value() {
+    let tool = project_layer(json!({"tools": {"bash": {"repetition": {"limit": 4}}}}));
+    let caller =
+        PolicyLayer::from_value(ValueOrigin::CommandLine, json!({"guards": {"repetition": {"limit": 2}}}));
     let resolved = resolve(&[tool.clone(), caller], Preset::Agent).unwrap();
     assert_eq!(resolved.policy.guards_for_tool("bash").repetition.limit, Some(2));
     assert_eq!(resolved.ignored.len(), 1);
-    // Naming a tool would take its calls out of the limits of a node.
-    let nodes = trusted(json!({"nodes": {"deploy": {"repetition": {"limit": 1}}}}));
-    assert_eq!(ignored(&[nodes, tool]), ["tools.bash"]);
+    // Naming a tool would exempt its calls from the limits of a node.
+    let nodes = trusted_layer(json!({"nodes": {"deploy": {"repetition": {"limit": 1}}}}));
+    assert_eq!(ignored_paths(&[nodes, tool]), ["tools.bash"]);
 }
 
 #[test]
-fn the_callers_own_values_outrank_a_project() {
-    let file = project(json!({"guards": {"repetition": {"limit": 3}}}));
-    let caller = Layer::from_value(Origin::CommandLine, json!({"guards": {"repetition": {"limit": 10}}}));
+fn caller_values_override_project_values() {
+    let file = project_layer(json!({"guards": {"repetition": {"limit": 3}}}));
+    let caller =
+        PolicyLayer::from_value(ValueOrigin::CommandLine, json!({"guards": {"repetition": {"limit": 10}}}));
     let resolved = resolve(&[file, caller], Preset::Agent).unwrap();
     assert_eq!(resolved.policy.guards.repetition.limit, Some(10));
 }
 
 #[test]
-fn a_stored_source_remembers_what_may_only_tighten() {
+fn stored_policy_source_keeps_tighten_only_layers() {
     let tree = json!({"preset": "off", "guards": {"repetition": {"limit": 2}},
         "rules": [{"name": "r", "when": "event.tool == 'x'"}]});
-    let source = PolicySource::new(vec![project(tree)], Preset::Agent).unwrap();
+    let source = PolicySource::new(vec![project_layer(tree)], Preset::Agent).unwrap();
     let back = PolicySource::from_json(&source.to_json()).unwrap();
     assert_eq!(back.base(), source.base());
     assert_eq!(back.to_json(), source.to_json());
     assert_eq!(back.base().guards.repetition.limit, Some(2));
-    // What is ignored is not kept, so a reader that knows nothing of trust decides the same.
+    // Ignored values are not stored, so a reader without the notion of trust gives the same decisions.
     let unaware =
         source.to_json().replace(r#","tightens":"project""#, "").replace(r#""tightens":"project","#, "");
     assert!(!unaware.contains("tightens") && !unaware.contains(r#""preset":"off""#), "{unaware}");
@@ -186,16 +192,16 @@ fn a_stored_source_remembers_what_may_only_tighten() {
 }
 
 #[test]
-fn a_newer_policy_tightens_at_once_and_loosens_only_by_a_person() {
+fn newer_policy_tightens_at_once_and_loosening_waits_for_a_person() {
     let old = PolicySource::new(
-        vec![trusted(
+        vec![trusted_layer(
             json!({"guards": {"repetition": {"limit": 4}}, "tools": {"x": {"repetition": {"limit": 1}}}}),
         )],
         Preset::Agent,
     )
     .unwrap();
     let newer = PolicySource::new(
-        vec![trusted(json!({"guards": {"repetition": {"limit": 9}, "recurrence": {"limit": 3}}}))],
+        vec![trusted_layer(json!({"guards": {"repetition": {"limit": 9}, "recurrence": {"limit": 3}}}))],
         Preset::Agent,
     )
     .unwrap();
@@ -209,13 +215,15 @@ fn a_newer_policy_tightens_at_once_and_loosens_only_by_a_person() {
     let back = PolicySource::from_json(&change.source.to_json()).unwrap();
     assert_eq!((back.to_json(), back.base()), (change.source.to_json(), policy));
     assert_eq!(back.base().rules_version, RulesVersion::LATEST);
-    // What became stricter holds for sessions that bring a policy of their own too.
-    let inline = back.with(&json!({"guards": {"recurrence": {"limit": 50}}})).unwrap();
+    // Tightened values also apply to sessions with an inline policy.
+    let inline = back.resolve_inline(&json!({"guards": {"recurrence": {"limit": 50}}})).unwrap();
     assert_eq!(inline.policy.guards.recurrence.limit, Some(3));
-    // A third policy: one layer of changes, whatever their number.
-    let third =
-        PolicySource::new(vec![trusted(json!({"guards": {"recurrence": {"limit": 2}}}))], Preset::Agent)
-            .unwrap();
+    // A third policy still adds only one layer of changes.
+    let third = PolicySource::new(
+        vec![trusted_layer(json!({"guards": {"recurrence": {"limit": 2}}}))],
+        Preset::Agent,
+    )
+    .unwrap();
     let again = back.tightened_by(&third, ["b", "c"]).unwrap();
     assert_eq!(again.source.base().guards.recurrence.limit, Some(2));
     assert_eq!(again.source.to_json().matches("tightens").count(), 1);

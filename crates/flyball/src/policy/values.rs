@@ -1,51 +1,51 @@
-//! Small readers of single values, and the problem that each may report.
+//! Parsers for single values, and the problems they report.
 
 use serde_json::Value;
 
-use super::error::Code;
-use super::guards::Limit;
+use super::guard_policies::Limit;
+use super::policy_error::PolicyErrorCode;
 use super::units;
 use crate::suggest::closest;
 
-/// Something wrong with a value, not yet with a place.
+/// A problem with a value, before its position is known.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
-    pub(super) code: Code,
-    /// The path of the value, after shorthands and seed keys were translated or as written.
+pub(super) struct PolicyProblem {
+    pub(super) code: PolicyErrorCode,
+    /// Path of the value: canonical, or as written if `as_written` is set.
     pub(super) path: Vec<String>,
     pub(super) as_written: bool,
-    pub(super) what: String,
+    pub(super) message: String,
     pub(super) help: String,
 }
 
-/// A value that is one of a few words.
-pub(super) trait Word: Copy + PartialEq + 'static {
-    /// The words and what they mean.
-    const WORDS: &'static [(&'static str, Self)];
+/// A value that is one of a fixed set of keywords.
+pub(super) trait Keyword: Copy + PartialEq + 'static {
+    /// The keywords and their values.
+    const KEYWORDS: &'static [(&'static str, Self)];
 
-    /// How strict the value is: a higher number is stricter. `None` if the values have no order; then every change
-    /// counts as loosening.
+    /// How strict the value is: higher is stricter. `None` if the values have no order; then every change counts as
+    /// loosening.
     fn strictness(self) -> Option<u8>;
 }
 
-/// Which change of a value makes the policy stricter. Each key with a number or a flag declares it, because a layer
-/// that is not trusted may only tighten.
+/// Which direction of change makes the policy stricter. Each numeric or boolean key declares it, because an untrusted
+/// layer may only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stricter {
-    /// A lower limit, a shorter time, `false`. `off` is the loosest limit.
+pub(super) enum StricterDirection {
+    /// A lower limit, a shorter duration, or `false`. `off` is the loosest limit.
     Less,
-    /// A higher limit, a longer time, `true`. `off` is the loosest limit.
+    /// A higher limit, a longer duration, or `true`. `off` is the loosest limit.
     More,
     /// Neither: every change counts as loosening.
     Unknown,
 }
 
-impl Stricter {
+impl StricterDirection {
     /// Whether `new` is stricter than `old`.
     pub(super) fn limit(self, new: Limit, old: Limit) -> bool {
         match (new, old) {
             (Some(new), Some(old)) => self.number(new, old),
-            (Some(_), None) => self != Stricter::Unknown,
+            (Some(_), None) => self != StricterDirection::Unknown,
             (None, _) => false,
         }
     }
@@ -53,9 +53,9 @@ impl Stricter {
     /// Whether `new` is stricter than `old`.
     pub(super) fn number(self, new: u64, old: u64) -> bool {
         match self {
-            Stricter::Less => new < old,
-            Stricter::More => new > old,
-            Stricter::Unknown => false,
+            StricterDirection::Less => new < old,
+            StricterDirection::More => new > old,
+            StricterDirection::Unknown => false,
         }
     }
 
@@ -65,42 +65,42 @@ impl Stricter {
     }
 }
 
-/// The word for a value.
-pub(super) fn word_of<W: Word>(value: W) -> &'static str {
-    W::WORDS.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
+/// The keyword for a value.
+pub(super) fn keyword_of<W: Keyword>(value: W) -> &'static str {
+    W::KEYWORDS.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
 }
 
-/// The kind of a value, for messages.
-pub(super) fn kind(value: &Value) -> String {
+/// A short description of a value, for messages.
+pub(super) fn describe_value(value: &Value) -> String {
     match value {
-        Value::Null => "nothing".to_owned(),
+        Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Number(n) => n.to_string(),
-        Value::String(s) => format!("'{}'", s.chars().take(40).collect::<String>()),
+        Value::String(s) => format!("\"{}\"", s.chars().take(40).collect::<String>()),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a map".to_owned(),
     }
 }
 
-/// What to write instead of an unknown key.
+/// Help text for an unknown key: the closest known one, or all of them.
 pub(super) fn unknown_help(key: &str, known: &[&str], thing: &str) -> String {
     closest(key, known.iter().copied()).map_or_else(
-        || format!("a {thing} is one of {}", known.join(", ")),
+        || format!("known {thing}s: {}", known.join(", ")),
         |word| format!("did you mean '{word}'?"),
     )
 }
 
-/// A whole number, also as text.
-pub(super) fn number(value: &Value) -> Option<u64> {
+/// Parses a whole number, which may be a string.
+pub(super) fn parse_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(n) => n.as_u64(),
-        Value::String(s) => units::whole(s),
+        Value::String(s) => units::parse_whole(s),
         _ => None,
     }
 }
 
-/// True or false, also in the words people use in environment variables.
-pub(super) fn flag(value: &Value) -> Option<bool> {
+/// Parses a boolean, including the spellings common in environment variables.
+pub(super) fn parse_flag(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
         Value::Number(n) if n.as_u64() == Some(1) => Some(true),

@@ -1,120 +1,140 @@
-//! `cycle` on tool calls, outputs and measured states: one block that stands three times in a row.
+//! `cycle` on tool calls, outputs and measured states: one block repeated three times in a row.
 
-use crate::kit::{
-    Block, Case, Halt, History, Warn, case, check, check_all, keep_fixtures, modes, never, ok, only, quiet,
-    trips,
+use crate::harness::{
+    Block, EventHistory, GuardCase, Halt, Warn, case, check, check_all, check_fixtures, check_modes, never,
+    ok, only_guard, quiet, trips,
 };
 use serde_json::{Value, json};
 
-/// Passes of `period` different reads with the same results each time, and `extra` calls more.
-fn circle(history: History, period: usize, calls: usize) -> History {
+/// Passes over `period` different reads with constant results, plus `extra` calls.
+fn call_cycle(history: EventHistory, period: usize, calls: usize) -> EventHistory {
     history.times(calls, |history, i| read(history, i % period, "the same"))
 }
 
-fn read(history: History, file: usize, text: &str) -> History {
-    history.call("read_file", json!({"path": name(file)}), ok(format!("{text} {}", name(file))))
+fn read(history: EventHistory, file: usize, text: &str) -> EventHistory {
+    history.call("read_file", json!({"path": letter_name(file)}), ok(format!("{text} {}", letter_name(file))))
 }
 
-/// A name without digits, so that nothing is taken for a changed number.
-fn name(at: usize) -> String {
+/// A name without digits, so that no numbers differ.
+fn letter_name(at: usize) -> String {
     let letter = |at: usize| char::from(b'a' + u8::try_from(at % 26).unwrap_or(0));
     format!("{}{}", letter(at / 26), letter(at))
 }
 
-fn alone() -> Value {
-    only("cycle", json!({}))
+fn cycle_only() -> Value {
+    only_guard("cycle", json!({}))
 }
 
-fn must_trip() -> Vec<Case> {
+fn must_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "two calls to and fro: warned when the third pass is complete, the next call is blocked",
-            circle(History::new(), 2, 7),
+            "two alternating calls: warned when the third pass is complete, the next call is blocked",
+            call_cycle(EventHistory::new(), 2, 7),
             [
                 trips("cycle", "cycle_detected", Warn).at(13).count(3, 3),
                 trips("cycle", "cycle_detected", Block)
                     .at(14)
                     .count(3, 3)
                     .events(&[2, 4, 6, 8, 10, 12])
-                    .message("the same 2 calls with the same results came 3 times in a row"),
+                    .message("the same 2 calls with the same results were made 3 times in a row"),
             ],
         ),
         case(
-            "three calls round and round",
-            circle(History::new(), 3, 10),
+            "a cycle of three calls",
+            call_cycle(EventHistory::new(), 3, 10),
             [trips("cycle", "cycle_detected", Block).at(20).count(3, 3)],
         ),
         case(
-            "the third block of the same circle halts",
-            circle(History::new(), 2, 6).times(3, |history, _| read(history, 0, "the same")),
-            [trips("cycle", "cycle_detected", Halt).at(16).because("oscillating")],
+            "the third block of the same cycle halts",
+            call_cycle(EventHistory::new(), 2, 6).times(3, |history, _| read(history, 0, "the same")),
+            [trips("cycle", "cycle_detected", Halt).at(16).halt_reason("oscillating")],
         ),
         case(
-            "a circle of five",
-            circle(History::under(alone()), 5, 16),
+            "a cycle of five",
+            call_cycle(EventHistory::with_policy(cycle_only()), 5, 16),
             [trips("cycle", "cycle_detected", Block).at(32).count(3, 3)],
         ),
         case(
-            "the longest circle that is looked for: 64 calls, three passes",
-            circle(History::under(alone()), 64, 193),
+            "the longest detected cycle: 64 calls, three passes",
+            call_cycle(EventHistory::with_policy(cycle_only()), 64, 193),
             [trips("cycle", "cycle_detected", Block).at(386).count(3, 3)],
         ),
         case(
-            "a circle begins anywhere in a session",
-            circle(History::under(alone()).call("bash", json!({"command": "pwd"}), ok("/")), 2, 7),
+            "a cycle can start anywhere in a session",
+            call_cycle(
+                EventHistory::with_policy(cycle_only()).call("bash", json!({"command": "pwd"}), ok("/")),
+                2,
+                7,
+            ),
             [trips("cycle", "cycle_detected", Block).at(16)],
         ),
         case(
-            "without results a circle of calls is worth a warning",
-            History::under(alone())
-                .times(6, |history, i| history.ask("read_file", json!({"path": name(i % 2)}))),
-            [trips("cycle", "cycle_detected", Warn).at(7), never("cycle", Block)],
+            "without results a cycle of calls is only a warning",
+            EventHistory::with_policy(cycle_only())
+                .times(6, |history, i| history.request("read_file", json!({"path": letter_name(i % 2)}))),
+            [
+                trips("cycle", "cycle_detected", Warn)
+                    .at(7)
+                    .message("the same 2 calls were made 3 times in a row"),
+                never("cycle", Block),
+            ],
         ),
     ]
 }
 
-fn must_not_trip() -> Vec<Case> {
+fn must_not_trip() -> Vec<GuardCase> {
     vec![
         case(
             "the same calls with new results each time",
-            History::under(alone()).times(12, |history, i| read(history, i % 2, &name(i))),
+            EventHistory::with_policy(cycle_only())
+                .times(12, |history, i| read(history, i % 2, &letter_name(i))),
             [quiet("cycle")],
         ),
-        case("two passes and a half", circle(History::new(), 2, 5), [quiet("cycle")]),
+        case("two passes and a half", call_cycle(EventHistory::new(), 2, 5), [quiet("cycle")]),
         case(
-            "the third pass goes another way",
-            read(circle(History::under(alone()), 2, 5), 9, "the same"),
-            [quiet("cycle")],
-        ),
-        case(
-            "a person speaks between the passes",
-            circle(circle(History::under(alone()), 2, 4).human("and again"), 2, 5),
+            "the third pass differs",
+            read(call_cycle(EventHistory::with_policy(cycle_only()), 2, 5), 9, "the same"),
             [quiet("cycle")],
         ),
         case(
-            "a circle of 65 is longer than what is looked for",
-            circle(History::under(alone()), 65, 200),
+            "a user message between the passes",
+            call_cycle(
+                call_cycle(EventHistory::with_policy(cycle_only()), 2, 4).user_message("and again"),
+                2,
+                5,
+            ),
             [quiet("cycle")],
         ),
         case(
-            "edits that go on from state to state are work, not a circle",
-            History::new().times(10, |history, i| {
+            "a cycle of 65 exceeds the maximum period",
+            call_cycle(EventHistory::with_policy(cycle_only()), 65, 200),
+            [quiet("cycle")],
+        ),
+        case(
+            "edits that move from state to state are progress, not a cycle",
+            EventHistory::new().times(10, |history, i| {
                 history
-                    .call("edit_file", json!({"path": "a", "old": name(i), "new": name(i + 1)}), ok("done"))
-                    .call("run_tests", json!({}), ok(name(i)))
+                    .call(
+                        "edit_file",
+                        json!({"path": "a", "old": letter_name(i), "new": letter_name(i + 1)}),
+                        ok("done"),
+                    )
+                    .call("run_tests", json!({}), ok(letter_name(i)))
             }),
             [quiet("cycle")],
         ),
         case(
-            "two jobs that are waited for",
-            History::new().times(12, |history, i| {
-                history.call("wait_for_job", json!({"id": name(i % 2)}), ok("running"))
+            "polling two jobs",
+            EventHistory::new().times(12, |history, i| {
+                history.call("wait_for_job", json!({"id": letter_name(i % 2)}), ok("running"))
             }),
             [quiet("cycle")],
         ),
         case(
-            "both calls of a pair come in one answer again and again, each answer counted once",
-            History::under(alone()).round(1).times(12, |history, i| read(history, i % 2, "the same")),
+            "both calls of a pair repeated in one response, each response counted once",
+            EventHistory::with_policy(cycle_only())
+                .round(1)
+                .times(12, |history, i| read(history, i % 2, "the same")),
             [quiet("cycle")],
         ),
     ]
@@ -132,30 +152,31 @@ fn cycles_of_calls_do_not_trip() {
 
 #[test]
 fn cycles_of_calls_obey_their_mode() {
-    modes("cycle", |keys| circle(History::under(only("cycle", keys)), 2, 7), 14);
+    check_modes("cycle", |keys| call_cycle(EventHistory::with_policy(only_guard("cycle", keys)), 2, 7), 14);
 }
 
 #[test]
-fn a_tool_may_go_in_circles() {
+fn tool_can_be_exempt_from_the_cycle_guard() {
     let policy =
         json!({"preset": "off", "guards": {"cycle": "staged"}, "tools": {"read_file": {"cycle": "off"}}});
-    check("the tool is exempt", &circle(History::under(policy), 2, 20), &[quiet("cycle")]);
+    check("the tool is exempt", &call_cycle(EventHistory::with_policy(policy), 2, 20), &[quiet("cycle")]);
 }
 
 #[test]
-fn two_passes_are_enough_if_the_policy_says_so() {
-    let policy = only("cycle", json!({"calls": {"repeats": 2}}));
+fn cycle_repeats_is_configurable() {
+    let policy = only_guard("cycle", json!({"calls": {"repeats": 2}}));
     check(
         "two passes",
-        &circle(History::under(policy), 3, 7),
+        &call_cycle(EventHistory::with_policy(policy), 3, 7),
         &[trips("cycle", "cycle_detected", Block).at(14).count(2, 2)],
     );
 }
 
 #[test]
-fn outputs_that_come_round_trip() {
+fn cyclic_outputs_trip() {
     let turns = |n: usize, period: usize| {
-        History::under(alone()).times(n, move |history, i| history.ends("writer", &name(i % period)))
+        EventHistory::with_policy(cycle_only())
+            .times(n, move |history, i| history.finish_turn("writer", &letter_name(i % period)))
     };
     check(
         "three outputs, three passes",
@@ -163,7 +184,7 @@ fn outputs_that_come_round_trip() {
         &[trips("cycle", "cycle_detected", Halt)
             .at(10)
             .count(3, 3)
-            .because("oscillating")
+            .halt_reason("oscillating")
             .events(&[2, 3, 4, 5, 6, 7, 8, 9, 10])],
     );
     check("three outputs, not quite three passes", &turns(8, 3), &[quiet("cycle")]);
@@ -171,16 +192,17 @@ fn outputs_that_come_round_trip() {
 }
 
 #[test]
-fn states_that_come_round_trip() {
+fn cyclic_states_trip() {
     let diffs = |n: usize, period: usize| {
-        History::under(alone()).times(n, move |history, i| history.diff(&name(i % period)))
+        EventHistory::with_policy(cycle_only())
+            .times(n, move |history, i| history.diff(&letter_name(i % period)))
     };
     check("three diffs", &diffs(9, 3), &[trips("cycle", "cycle_detected", Halt).at(10).count(3, 3)]);
     check("the eighth diff", &diffs(8, 3), &[quiet("cycle")]);
-    check("diffs that move on", &diffs(20, 20), &[quiet("cycle")]);
+    check("diffs that change", &diffs(20, 20), &[quiet("cycle")]);
 }
 
 #[test]
-fn fixtures_of_cycle() {
-    keep_fixtures("cycle", &must_trip()[0], &must_not_trip()[0]);
+fn cycle_fixtures_are_current() {
+    check_fixtures("cycle", &must_trip()[0], &must_not_trip()[0]);
 }

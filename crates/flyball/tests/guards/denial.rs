@@ -1,24 +1,24 @@
-//! `denial`: the same refused action asked again: three in a row, or ten of the last fifty.
+//! `denial`: the same denied action requested again: three in a row, or ten of the last fifty.
 
-use crate::kit::{
-    Block, Case, Halt, History, Warn, case, check, check_all, keep_fixtures, modes, never, ok, only, quiet,
-    trips,
+use crate::harness::{
+    Block, EventHistory, GuardCase, Halt, Warn, case, check, check_all, check_fixtures, check_modes, never,
+    ok, only_guard, quiet, trips,
 };
 use serde_json::{Value, json};
 
-fn push() -> Value {
+fn force_push() -> Value {
     json!({"command": "git push --force"})
 }
 
-fn refused(history: History, n: usize) -> History {
-    history.times(n, |history, _| history.denied("human", "bash", push()))
+fn deny_push(history: EventHistory, n: usize) -> EventHistory {
+    history.times(n, |history, _| history.denied("human", "bash", force_push()))
 }
 
-fn must_trip() -> Vec<Case> {
+fn must_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "a person says no three times, the fourth request does not reach them",
-            refused(History::new(), 4),
+            "a person denies three times, the fourth request does not reach them",
+            deny_push(EventHistory::new(), 4),
             [
                 trips("denial", "repeated_denial", Warn).at(6).count(2, 3),
                 trips("denial", "repeated_denial", Block)
@@ -29,18 +29,18 @@ fn must_trip() -> Vec<Case> {
             ],
         ),
         case(
-            "asking on and on after that halts",
-            refused(History::new(), 6),
-            [trips("denial", "repeated_denial", Halt).because("repeated_error")],
+            "further requests after that halt",
+            deny_push(EventHistory::new(), 6),
+            [trips("denial", "repeated_denial", Halt).halt_reason("repeated_error")],
         ),
         case(
-            "a permission rule says no three times",
-            History::new().times(3, |history, _| history.denied("policy", "bash", push())),
+            "a permission rule denies three times",
+            EventHistory::new().times(3, |history, _| history.denied("policy", "bash", force_push())),
             [trips("denial", "repeated_denial", Block).at(7).count(3, 3)],
         ),
         case(
-            "ten of the last fifty actions were refused",
-            History::new().times(10, |history, i| {
+            "ten of the last fifty actions were denied",
+            EventHistory::new().times(10, |history, i| {
                 history.denied("human", "bash", json!({"command": format!("rm {}", "x".repeat(i + 1))})).call(
                     "bash",
                     json!({"command": format!("ls {}", "x".repeat(i + 1))}),
@@ -55,32 +55,32 @@ fn must_trip() -> Vec<Case> {
     ]
 }
 
-fn must_not_trip() -> Vec<Case> {
+fn must_not_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "no twice, then yes twice",
-            History::new()
-                .denied("human", "bash", push())
+            "denied twice, then allowed twice",
+            EventHistory::new()
+                .denied("human", "bash", force_push())
                 .denied("human", "bash", json!({"command": "rm -r build"}))
-                .call("bash", push(), ok("pushed"))
+                .call("bash", force_push(), ok("pushed"))
                 .call("bash", json!({"command": "rm -r build"}), ok("")),
             [never("denial", Block)],
         ),
         case(
-            "our own veto is not a denial",
-            History::under(only("denial", json!({})))
-                .times(6, |history, _| history.denied("guard", "bash", push())),
+            "our own block is not a denial",
+            EventHistory::with_policy(only_guard("denial", json!({})))
+                .times(6, |history, _| history.denied("guard", "bash", force_push())),
             [quiet("denial")],
         ),
-        case("two refusals", refused(History::new(), 2), [never("denial", Block)]),
+        case("two refusals", deny_push(EventHistory::new(), 2), [never("denial", Block)]),
         case(
-            "a person speaks between: what is asked then is asked anew",
-            History::new().times(4, |history, _| refused(history.human("hm"), 1)),
+            "a user message in between: requests after it count from zero",
+            EventHistory::new().times(4, |history, _| deny_push(history.user_message("hm"), 1)),
             [never("denial", Block)],
         ),
         case(
             "nine of fifty",
-            History::under(only("denial", json!({}))).times(9, |history, i| {
+            EventHistory::with_policy(only_guard("denial", json!({}))).times(9, |history, i| {
                 history.denied("human", "bash", json!({"command": format!("rm {}", "x".repeat(i + 1))})).call(
                     "bash",
                     json!({"command": format!("ls {}", "x".repeat(i + 1))}),
@@ -91,8 +91,8 @@ fn must_not_trip() -> Vec<Case> {
         ),
         case(
             "approved repeats never count",
-            History::under(only("denial", json!({})))
-                .times(12, |history, _| history.call("bash", push(), ok("ok"))),
+            EventHistory::with_policy(only_guard("denial", json!({})))
+                .times(12, |history, _| history.call("bash", force_push(), ok("ok"))),
             [quiet("denial")],
         ),
     ]
@@ -110,21 +110,21 @@ fn denial_does_not_trip() {
 
 #[test]
 fn denial_obeys_its_mode() {
-    modes("denial", |keys| refused(History::under(only("denial", keys)), 3), 7);
+    check_modes("denial", |keys| deny_push(EventHistory::with_policy(only_guard("denial", keys)), 3), 7);
 }
 
 #[test]
-fn a_tool_may_be_refused_more_often() {
+fn denial_limit_is_configurable_per_tool() {
     let policy = json!({"preset": "off", "guards": {"denial": "staged"}, "tools": {"bash": {"denial": {"consecutive": 5}}}});
-    check("four", &refused(History::under(policy.clone()), 4), &[never("denial", Block)]);
+    check("four", &deny_push(EventHistory::with_policy(policy.clone()), 4), &[never("denial", Block)]);
     check(
         "five",
-        &refused(History::under(policy), 5),
+        &deny_push(EventHistory::with_policy(policy), 5),
         &[trips("denial", "repeated_denial", Block).at(11).count(5, 5)],
     );
 }
 
 #[test]
-fn fixtures_of_denial() {
-    keep_fixtures("denial", &must_trip()[0], &must_not_trip()[0]);
+fn denial_fixtures_are_current() {
+    check_fixtures("denial", &must_trip()[0], &must_not_trip()[0]);
 }

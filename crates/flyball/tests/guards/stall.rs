@@ -1,63 +1,64 @@
 //! `stall`: the same output three times, a diff unchanged twice, the same failures three times, no new minimum.
 
-use crate::kit::{
-    Block, Case, Halt, History, case, check, check_all, keep_fixtures, modes, ok, only, quiet, trips,
+use crate::harness::{
+    Block, EventHistory, GuardCase, Halt, case, check, check_all, check_fixtures, check_modes, ok,
+    only_guard, quiet, trips,
 };
-use flyball::Status;
+use flyball::SessionPhase;
 use serde_json::{Value, json};
 
-fn alone() -> Value {
-    only("stall", json!({}))
+fn stall_only() -> Value {
+    only_guard("stall", json!({}))
 }
 
-/// A coder and a verifier in a loop that promises a diff with every iteration.
+/// A coder and a verifier in a loop that declares a diff for every iteration.
 fn coder_and_verifier() -> Value {
-    json!({"policy": alone(), "workflow": {
+    json!({"policy": stall_only(), "workflow": {
         "nodes": ["coder", "verifier"],
         "edges": [{"id": "e1", "from": "coder", "to": "verifier"}, {"id": "e2", "from": "verifier", "to": "coder"}],
         "signals": ["diff"]}})
 }
 
-fn must_trip() -> Vec<Case> {
+fn must_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "a node gives the same output three times",
-            History::new().times(3, |history, _| history.ends("coder", "I am stuck.")),
+            "a node produces the same output three times",
+            EventHistory::new().times(3, |history, _| history.finish_turn("coder", "I am stuck.")),
             [trips("stall", "stalled", Halt)
                 .at(4)
                 .count(3, 3)
-                .because("stalled")
+                .halt_reason("stalled")
                 .events(&[2, 4])
-                .state(Status::Halted)
-                .message("'coder' gave the same output 3 times")],
+                .state(SessionPhase::Halted)
+                .message("'coder' produced the same output 3 times")],
         ),
         case(
-            "outputs that differ in their time stamps only are the same",
-            History::new().times(3, |history, i| {
-                history.ends("coder", &format!("2026-01-0{}T10:00:00Z failed", i + 1))
+            "outputs that differ only in their timestamps are the same",
+            EventHistory::new().times(3, |history, i| {
+                history.finish_turn("coder", &format!("2026-01-0{}T10:00:00Z failed", i + 1))
             }),
             [trips("stall", "stalled", Halt).at(4)],
         ),
         case(
-            "the same structured output three times, whatever its key order",
-            History::new()
+            "the same structured output three times, with any key order",
+            EventHistory::new()
                 .event("turn.finished", json!({"node": "planner", "structured": {"a": 1, "b": 2}}))
                 .event("turn.finished", json!({"node": "planner", "structured": {"b": 2.0, "a": 1}}))
                 .event("turn.finished", json!({"node": "planner", "structured": {"a": 1, "b": 2}})),
             [trips("stall", "stalled", Halt)
                 .at(4)
-                .message("'planner' gave the same structured output 3 times")],
+                .message("'planner' produced the same structured output 3 times")],
         ),
         case(
             "the same final message three times",
-            History::new().times(3, |history, _| {
+            EventHistory::new().times(3, |history, _| {
                 history.event("assistant.message", json!({"text": "Done.", "final": true}))
             }),
             [trips("stall", "stalled", Halt).at(4).count(3, 3)],
         ),
         case(
             "the diff did not change in two iterations",
-            History::new().diff("+ line").diff("+ line"),
+            EventHistory::new().diff("+ line").diff("+ line"),
             [trips("stall", "stalled", Halt)
                 .at(3)
                 .count(2, 2)
@@ -65,98 +66,105 @@ fn must_trip() -> Vec<Case> {
         ),
         case(
             "the same two tests fail three times",
-            History::new().failing(&["x", "y"]).failing(&["y", "x"]).failing(&["x", "y"]),
-            [trips("stall", "stalled", Halt).at(4).message("the same 2 failures of 'tests' 3 times")],
+            EventHistory::new()
+                .failing_tests(&["x", "y"])
+                .failing_tests(&["y", "x"])
+                .failing_tests(&["x", "y"]),
+            [trips("stall", "stalled", Halt).at(4).message("'tests' reported the same 2 failures 3 times")],
         ),
         case(
             "failures go 2, 1, 2, 1, 2: no new minimum in three observations",
-            History::new()
-                .failing(&["a", "b"])
-                .failing(&["a"])
-                .failing(&["c", "d"])
-                .failing(&["e"])
-                .failing(&["f", "g"]),
+            EventHistory::new()
+                .failing_tests(&["a", "b"])
+                .failing_tests(&["a"])
+                .failing_tests(&["c", "d"])
+                .failing_tests(&["e"])
+                .failing_tests(&["f", "g"]),
             [trips("stall", "stalled", Halt)
                 .at(6)
                 .count(3, 3)
-                .message("'tests' has not become better in 3 observations")],
+                .message("'tests' has not improved in 3 observations")],
         ),
         case(
             "a checklist that does not grow",
-            History::new().times(3, |history, _| {
+            EventHistory::new().times(3, |history, _| {
                 history.event("progress", json!({"signal": "checklist", "done": 2, "total": 5}))
             }),
             [trips("stall", "stalled", Halt).at(4)],
         ),
         case(
-            "a score of the documents that does not rise",
-            [40, 55, 55, 54, 50].iter().fold(History::new(), |history, score| {
+            "a documentation score that does not rise",
+            [40, 55, 55, 54, 50].iter().fold(EventHistory::new(), |history, score| {
                 history.event("progress", json!({"signal": "docs", "value": score}))
             }),
-            [trips("stall", "stalled", Halt).at(6).message("'docs' has not become better in 3 observations")],
+            [trips("stall", "stalled", Halt).at(6).message("'docs' has not improved in 3 observations")],
         ),
         case(
-            "a loop that promised a diff and does not send one",
-            History::started(coder_and_verifier())
-                .times(3, |history, _| history.go("coder", "verifier").go("verifier", "coder")),
+            "a loop that declared a diff and does not report one",
+            EventHistory::with_start_fields(coder_and_verifier()).times(3, |history, _| {
+                history.transition("coder", "verifier").transition("verifier", "coder")
+            }),
             [trips("stall", "stalled", Halt).at(5)],
         ),
     ]
 }
 
-fn must_not_trip() -> Vec<Case> {
+fn must_not_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "LGTM again and again, while the failing tests become fewer",
-            History::new()
-                .ends("reviewer", "LGTM")
-                .failing(&["a", "b", "c"])
-                .ends("reviewer", "LGTM")
-                .failing(&["a", "b"])
-                .ends("reviewer", "LGTM")
-                .failing(&["a"])
-                .ends("reviewer", "LGTM")
-                .failing(&[]),
+            "repeated LGTM while the number of failing tests falls",
+            EventHistory::new()
+                .finish_turn("reviewer", "LGTM")
+                .failing_tests(&["a", "b", "c"])
+                .finish_turn("reviewer", "LGTM")
+                .failing_tests(&["a", "b"])
+                .finish_turn("reviewer", "LGTM")
+                .failing_tests(&["a"])
+                .finish_turn("reviewer", "LGTM")
+                .failing_tests(&[]),
             [quiet("stall")],
         ),
         case(
             "the same output twice, then another",
-            History::new().times(3, |history, i| {
-                history.ends("coder", "A").ends("coder", "A").ends("coder", ["x", "y", "z"][i])
+            EventHistory::new().times(3, |history, i| {
+                history
+                    .finish_turn("coder", "A")
+                    .finish_turn("coder", "A")
+                    .finish_turn("coder", ["x", "y", "z"][i])
             }),
             [quiet("stall")],
         ),
         case(
-            "three nodes say the same, each once",
-            History::new().ends("a", "ok").ends("b", "ok").ends("c", "ok"),
+            "three nodes with the same output, each once",
+            EventHistory::new().finish_turn("a", "ok").finish_turn("b", "ok").finish_turn("c", "ok"),
             [quiet("stall")],
         ),
         case(
             "a diff that changes",
-            History::new().times(10, |history, i| history.diff(&"+".repeat(i + 1))),
+            EventHistory::new().times(10, |history, i| history.diff(&"+".repeat(i + 1))),
             [quiet("stall")],
         ),
         case(
-            "a score of the documents that rises now and then",
-            [40, 40, 55, 54, 70, 70, 71].iter().fold(History::new(), |history, score| {
+            "a documentation score that rises occasionally",
+            [40, 40, 55, 54, 70, 70, 71].iter().fold(EventHistory::new(), |history, score| {
                 history.event("progress", json!({"signal": "docs", "value": score}))
             }),
             [quiet("stall")],
         ),
         case(
-            "nothing fails, time after time: that is success",
-            History::new().times(6, |history, _| history.failing(&[])),
+            "nothing fails repeatedly: that is success",
+            EventHistory::new().times(6, |history, _| history.failing_tests(&[])),
             [quiet("stall")],
         ),
         case(
-            "empty outputs say nothing",
-            History::new().times(6, |history, _| history.ends("coder", "  ")),
+            "empty outputs are ignored",
+            EventHistory::new().times(6, |history, _| history.finish_turn("coder", "  ")),
             [quiet("stall")],
         ),
         case(
-            "a new write between the same outputs is progress",
-            History::new().times(4, |history, i| {
-                history.ends("coder", "next").call(
+            "a new write between equal outputs is progress",
+            EventHistory::new().times(4, |history, i| {
+                history.finish_turn("coder", "next").call(
                     "write_file",
                     json!({"path": (["a", "b", "c", "d"][i])}),
                     ok("done"),
@@ -165,9 +173,10 @@ fn must_not_trip() -> Vec<Case> {
             [quiet("stall")],
         ),
         case(
-            "a signal that nobody declared may stay away",
-            History::under(alone())
-                .times(6, |history, _| history.go("coder", "verifier").go("verifier", "coder")),
+            "an undeclared signal may be missing",
+            EventHistory::with_policy(stall_only()).times(6, |history, _| {
+                history.transition("coder", "verifier").transition("verifier", "coder")
+            }),
             [quiet("stall")],
         ),
     ]
@@ -185,14 +194,22 @@ fn stall_does_not_trip() {
 
 #[test]
 fn stall_obeys_its_mode() {
-    modes("stall", |keys| History::under(only("stall", keys)).times(3, |h, _| h.ends("coder", "same")), 4);
+    check_modes(
+        "stall",
+        |keys| {
+            EventHistory::with_policy(only_guard("stall", keys))
+                .times(3, |h, _| h.finish_turn("coder", "same"))
+        },
+        4,
+    );
 }
 
 #[test]
-fn a_node_may_stand_still_longer() {
+fn stall_limit_is_configurable_per_node() {
     let policy = json!({"nodes": {"watcher": {"stall": {"output": 5}}, "clock": {"stall": "off"}}});
-    let says =
-        |node: &'static str, n| History::under(policy.clone()).times(n, move |h, _| h.ends(node, "same"));
+    let says = |node: &'static str, n| {
+        EventHistory::with_policy(policy.clone()).times(n, move |h, _| h.finish_turn(node, "same"))
+    };
     check("four times", &says("watcher", 4), &[quiet("stall")]);
     check("five times", &says("watcher", 5), &[trips("stall", "stalled", Halt).at(6).count(5, 5)]);
     check("off", &says("clock", 9), &[quiet("stall")]);
@@ -200,8 +217,12 @@ fn a_node_may_stand_still_longer() {
 }
 
 #[test]
-fn the_halt_tells_hashes_names_and_trend() {
-    let history = History::new().diff("+ a").failing(&["x", "y"]).failing(&["x", "y"]).failing(&["x", "y"]);
+fn stall_halt_has_hashes_names_and_trend() {
+    let history = EventHistory::new()
+        .diff("+ a")
+        .failing_tests(&["x", "y"])
+        .failing_tests(&["x", "y"])
+        .failing_tests(&["x", "y"]);
     let run = check("tests stay", &history, &[trips("stall", "stalled", Halt).at(5)]);
     let halted = &run.at(5).effects[0];
     assert_eq!(halted.effect, "loop.halted");
@@ -214,22 +235,23 @@ fn the_halt_tells_hashes_names_and_trend() {
 }
 
 #[test]
-fn what_to_do_on_a_stall_is_the_policys_choice() {
+fn on_stall_sets_the_first_suggested_action() {
     for (on_stall, first) in [
         ("pause", "pause"),
         ("switch_to_interactive", "switch_to_interactive"),
         ("spawn_reviewer", "spawn_reconciliation_node"),
         ("retry_with_new_provider", "retry_with_new_provider"),
     ] {
-        let run = History::under(json!({"on_stall": on_stall})).diff("a").diff("a").run();
+        let run = EventHistory::with_policy(json!({"on_stall": on_stall})).diff("a").diff("a").run();
         assert_eq!(run.at(3).trips[0].suggested_actions[0], first);
     }
 }
 
 #[test]
-fn a_conversation_that_does_not_move_is_handed_over() {
-    let policy = only("stall", json!({"turns": 10}));
-    let talk = |n| History::under(policy.clone()).times(n, |history, _| history.human("hm?"));
+fn conversation_without_progress_escalates() {
+    let policy = only_guard("stall", json!({"turns": 10}));
+    let talk =
+        |n| EventHistory::with_policy(policy.clone()).times(n, |history, _| history.user_message("hm?"));
     check("ten turns", &talk(10), &[quiet("stall")]);
     check(
         "the eleventh",
@@ -237,15 +259,16 @@ fn a_conversation_that_does_not_move_is_handed_over() {
         &[trips("stall", "no_progress", Block)
             .at(12)
             .count(11, 10)
-            .state(Status::Blocked)
-            .message("10 turns of the conversation brought no progress")],
+            .state(SessionPhase::Blocked)
+            .message("no progress in 10 turns of the conversation")],
     );
-    let moving = History::under(policy)
-        .times(4, |history, _| history.times(5, |h, _| h.human("hm?")).success("collect_next_slot"));
-    check("something is done now and then", &moving, &[quiet("stall")]);
+    let moving = EventHistory::with_policy(policy).times(4, |history, _| {
+        history.times(5, |h, _| h.user_message("hm?")).operation_succeeded("collect_next_slot")
+    });
+    check("occasional progress", &moving, &[quiet("stall")]);
 }
 
 #[test]
-fn fixtures_of_stall() {
-    keep_fixtures("stall", &must_trip()[0], &must_not_trip()[0]);
+fn stall_fixtures_are_current() {
+    check_fixtures("stall", &must_trip()[0], &must_not_trip()[0]);
 }

@@ -1,36 +1,37 @@
-//! `visits`: ten entries into a node, the eleventh is refused; overridable a node (seed 003).
+//! `visits`: ten entries into a node, the eleventh is blocked; configurable per node.
 
-use crate::kit::{
-    Block, Case, Halt, History, Warn, case, check, check_all, keep_fixtures, modes, never, only, quiet, trips,
+use crate::harness::{
+    Block, EventHistory, GuardCase, Halt, Warn, case, check, check_all, check_fixtures, check_modes, never,
+    only_guard, quiet, trips,
 };
-use flyball::Status;
+use flyball::SessionPhase;
 use serde_json::{Value, json};
 
-fn alone() -> Value {
-    only("visits", json!({}))
+fn visits_only() -> Value {
+    only_guard("visits", json!({}))
 }
 
 fn five_for_test() -> Value {
     json!({"preset": "off", "guards": {"visits": "staged"}, "nodes": {"test": {"max_visits": 5}}})
 }
 
-fn must_trip() -> Vec<Case> {
+fn must_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "Issue-123: five visits of the test phase run, the sixth is refused",
-            History::under(five_for_test()).times(6, |history, _| history.begins("test")),
+            "Issue-123: five visits of the test phase are allowed, the sixth is blocked",
+            EventHistory::with_policy(five_for_test()).times(6, |history, _| history.start_turn("test")),
             [
                 trips("visits", "visit_limit", Warn).at(5).count(4, 5),
                 trips("visits", "visit_limit", Block)
                     .at(7)
                     .count(5, 5)
-                    .state(Status::Blocked)
+                    .state(SessionPhase::Blocked)
                     .message("Phase 'test' exceeded max_visits (5) with 5 visits"),
             ],
         ),
         case(
-            "ten visits run, the eleventh is refused",
-            History::under(alone()).times(11, |history, _| history.begins("test")),
+            "ten visits are allowed, the eleventh is blocked",
+            EventHistory::with_policy(visits_only()).times(11, |history, _| history.start_turn("test")),
             [trips("visits", "visit_limit", Block)
                 .at(12)
                 .count(10, 10)
@@ -38,52 +39,60 @@ fn must_trip() -> Vec<Case> {
         ),
         case(
             "a retry is a visit: transitions and retries count together",
-            History::under(five_for_test())
-                .times(2, |history, _| history.go("fix", "test").begins("test").begins("test"))
-                .go("fix", "test")
-                .go("fix", "test"),
+            EventHistory::with_policy(five_for_test())
+                .times(2, |history, _| {
+                    history.transition("fix", "test").start_turn("test").start_turn("test")
+                })
+                .transition("fix", "test")
+                .transition("fix", "test"),
             [trips("visits", "visit_limit", Block).at(9).count(5, 5)],
         ),
         case(
-            "a transition into a full node is refused",
-            History::under(five_for_test()).times(5, |history, _| history.begins("test")).go("fix", "test"),
+            "a transition into a full node is blocked",
+            EventHistory::with_policy(five_for_test())
+                .times(5, |history, _| history.start_turn("test"))
+                .transition("fix", "test"),
             [trips("visits", "visit_limit", Block).at(7)],
         ),
         case(
             "the preset for short workflows allows five",
-            History::under("simple")
-                .times(5, |history, i| history.go(["a", "b", "c", "d", "e"][i], "test"))
-                .go("f", "test"),
+            EventHistory::with_policy("simple")
+                .times(5, |history, i| history.transition(["a", "b", "c", "d", "e"][i], "test"))
+                .transition("f", "test"),
             [trips("visits", "visit_limit", Block).at(7).count(5, 5)],
         ),
     ]
 }
 
-fn must_not_trip() -> Vec<Case> {
+fn must_not_trip() -> Vec<GuardCase> {
     vec![
         case(
-            "each node has a count of its own",
-            History::under(alone()).times(8, |history, _| history.begins("a").begins("b").begins("c")),
+            "each node has a separate count",
+            EventHistory::with_policy(visits_only())
+                .times(8, |history, _| history.start_turn("a").start_turn("b").start_turn("c")),
             [quiet("visits")],
         ),
         case(
-            "ten visits run",
-            History::under(alone()).times(10, |history, _| history.begins("test")),
+            "ten visits are allowed",
+            EventHistory::with_policy(visits_only()).times(10, |history, _| history.start_turn("test")),
             [never("visits", Block)],
         ),
         case(
-            "a turn that a transition announced is one visit, not two",
-            History::under(alone()).times(8, |history, _| history.go("fix", "test").begins("test")),
+            "a turn after a transition is one visit, not two",
+            EventHistory::with_policy(visits_only())
+                .times(8, |history, _| history.transition("fix", "test").start_turn("test")),
             [quiet("visits")],
         ),
         case(
-            "the ends of turns are no visits",
-            History::under(alone()).begins("test").times(30, |history, _| history.ends("test", "")),
+            "the ends of turns are not visits",
+            EventHistory::with_policy(visits_only())
+                .start_turn("test")
+                .times(30, |history, _| history.finish_turn("test", "")),
             [quiet("visits")],
         ),
         case(
-            "an agent on its own has no visits to count",
-            History::new().times(30, |history, _| history.begins("main")),
+            "an agent without a workflow has no visits to count",
+            EventHistory::new().times(30, |history, _| history.start_turn("main")),
             [quiet("visits")],
         ),
     ]
@@ -101,26 +110,36 @@ fn visits_do_not_trip() {
 
 #[test]
 fn visits_obey_their_mode() {
-    modes("visits", |keys| History::under(only("visits", keys)).times(11, |h, _| h.begins("test")), 12);
+    check_modes(
+        "visits",
+        |keys| EventHistory::with_policy(only_guard("visits", keys)).times(11, |h, _| h.start_turn("test")),
+        12,
+    );
 }
 
 #[test]
-fn a_node_may_have_its_own_mode() {
+fn visits_mode_is_configurable_per_node() {
     let policy = json!({"preset": "off", "guards": {"visits": {"limit": 3}},
         "nodes": {"free": {"visits": "off"}, "strict": {"visits": {"mode": "halt"}}}});
-    let visits = |node: &'static str| History::under(policy.clone()).times(4, move |h, _| h.begins(node));
+    let visits = |node: &'static str| {
+        EventHistory::with_policy(policy.clone()).times(4, move |h, _| h.start_turn(node))
+    };
     check("free", &visits("free"), &[quiet("visits")]);
     check("common", &visits("other"), &[trips("visits", "visit_limit", Block).at(5)]);
     check(
         "strict",
         &visits("strict"),
-        &[trips("visits", "visit_limit", Halt).at(5).because("budget_exceeded").state(Status::Halted)],
+        &[trips("visits", "visit_limit", Halt)
+            .at(5)
+            .halt_reason("budget_exceeded")
+            .state(SessionPhase::Halted)],
     );
 }
 
 #[test]
 fn refused_visits_are_not_counted() {
-    let run = History::under(alone()).times(14, |history, _| history.begins("test")).run();
+    let run =
+        EventHistory::with_policy(visits_only()).times(14, |history, _| history.start_turn("test")).run();
     let counts: Vec<u64> = run
         .trips_of("visits")
         .iter()
@@ -131,6 +150,6 @@ fn refused_visits_are_not_counted() {
 }
 
 #[test]
-fn fixtures_of_visits() {
-    keep_fixtures("visits", &must_trip()[0], &must_not_trip()[0]);
+fn visits_fixtures_are_current() {
+    check_fixtures("visits", &must_trip()[0], &must_not_trip()[0]);
 }

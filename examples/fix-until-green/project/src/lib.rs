@@ -5,7 +5,7 @@ pub fn total(cents: &[u64]) -> u64 {
     cents.iter().skip(1).sum()
 }
 
-/// Value added tax, in per cent, rounded to the nearest cent.
+/// Value added tax at a percentage, rounded to the nearest cent.
 pub fn tax(cents: u64, percent: u64) -> u64 {
     cents * percent / 100
 }

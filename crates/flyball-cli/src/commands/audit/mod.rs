@@ -1,62 +1,65 @@
-//! `flyball audit`: the loops in a folder of transcripts, and what a stop would have saved.
+//! `flyball audit`: finds loops in a folder of transcripts and what stopping them would have saved.
 //!
-//! `walk.rs` finds the files, `crew.rs` looks at them with all cores, `report.rs` puts the findings in order, and they
-//! are told on the terminal, as JSON, or as a page. Nothing leaves the machine.
+//! `file_walk.rs` finds the files, `worker_pool.rs` reads them on all cores, `report.rs` sorts the findings, which are
+//! printed to the terminal, as JSON or as an HTML page. Nothing leaves the machine.
 
-mod crew;
-mod figures;
+mod file_walk;
 mod html;
-mod json;
-mod outfile;
-mod policy;
+mod json_report;
+mod policy_suggestion;
 mod report;
-mod terminal;
-mod walk;
+mod terminal_report;
+mod worker_pool;
 
-use crate::args::Audit;
-use crate::fail::{Exit, Failure};
-use crate::load;
+use crate::args::AuditArgs;
+use crate::error::{CliError, Exit};
+use crate::policy_loader;
 use crate::prices;
 use flyball::Preset;
-use flyball_adapt::audit::Bench;
-use report::Report;
+use flyball_integrations::audit::AuditConfig;
+use report::AuditReport;
 use std::io::{BufWriter, Write};
 
-/// Runs the command. Loops are what it reports, not how it ends: the exit code is 0 also when there are some.
-pub(crate) fn run(args: &Audit) -> Result<Exit, Failure> {
-    policy::may_write(args)?;
-    let source = load::source(&args.policy, Preset::Agent)?;
-    let bench = Bench::new(source, prices::known(args.prices.as_deref())?)
-        .map_err(|error| Failure::at("", &error))?;
-    let jobs = args.jobs.map_or_else(cores, usize::from);
-    let walked = walk::walk(&args.paths)?;
-    let survey = crew::survey(&walked, &bench, jobs);
-    let report = Report {
-        survey: &survey,
-        preset: bench.policy().preset.as_str(),
-        dated: bench.prices().dated(),
+/// Runs the command. The exit code is 0 even if there are loops: they are the result, not an error.
+pub(crate) fn run(args: &AuditArgs) -> Result<Exit, CliError> {
+    policy_suggestion::check_output_path(args)?;
+    let source = policy_loader::source(&args.policy, Preset::Agent)?;
+    let config = AuditConfig::new(source, prices::load_prices(args.prices.as_deref())?)
+        .map_err(|error| CliError::from_core("", &error))?;
+    let jobs = args.jobs.map_or_else(core_count, usize::from);
+    let walked = file_walk::find_transcripts(&args.paths)?;
+    let audit_summary = worker_pool::audit_files(&walked, &config, jobs);
+    let report = AuditReport {
+        audit_summary: &audit_summary,
+        preset: config.policy().preset.as_str(),
+        prices_date: config.prices().dated(),
         paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
     };
     if let Some(path) = &args.html {
-        outfile::write_page(path, &html::page(&report), args.force)?;
+        crate::output_file::write_page(path, &html::render_page(&report), args.force)?;
     }
     let written = match &args.write_policy {
-        Some(path) => Some(policy::write(path, (&survey, &bench), (&walked, jobs), args.force)?),
+        Some(path) => Some(policy_suggestion::write_suggested_policy(
+            path,
+            (&audit_summary, &config),
+            (&walked, jobs),
+            args.force,
+        )?),
         None => None,
     };
     let mut out = BufWriter::new(crate::terminal::stdout());
     if args.json {
-        writeln!(out, "{}", json::json(&report))?;
+        writeln!(out, "{}", json_report::report_json(&report))?;
     } else {
-        terminal::print(&mut out, &report)?;
+        terminal_report::print_report(&mut out, &report)?;
         if let Some(written) = written {
             written.print(&mut out)?;
         }
     }
     out.flush()?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
-fn cores() -> usize {
+fn core_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

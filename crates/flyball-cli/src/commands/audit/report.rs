@@ -1,104 +1,115 @@
-//! The report as its three forms need it: lists in their order, and the sentence that it opens with.
+//! Report data shared by the three output formats: sorted lists and the headline.
 
-use super::figures::{amount, grouped, money, share};
-use crate::words::plural;
-use flyball_adapt::audit::{End, Line, Loop, Spend, Survey, ToolLine};
+use crate::formatting::plural;
+use crate::formatting::{format_amount, format_count, format_dollars, format_percent};
+use flyball_integrations::audit::{AuditSummary, LoopEnd, LoopFinding, LoopTotals, Spend, ToolTotals};
 
-/// A survey with what it was made with.
-pub(super) struct Report<'a> {
-    pub(super) survey: &'a Survey,
+/// An audit summary with the settings it was made with.
+pub(super) struct AuditReport<'a> {
+    pub(super) audit_summary: &'a AuditSummary,
     /// The preset of the policy.
     pub(super) preset: &'static str,
-    /// The day of the price list.
-    pub(super) dated: &'a str,
-    /// How it was called, for the commands that are told.
+    /// The date of the price list.
+    pub(super) prices_date: &'a str,
+    /// The command-line paths, for printed commands.
     pub(super) paths: Vec<String>,
 }
 
-impl Report<'_> {
-    /// The answer in one line.
-    pub(super) fn answer(&self) -> String {
-        let Survey { all, spent, .. } = self.survey;
-        match (all.runs, all.looped) {
-            (0, _) => "No transcript was found.".to_owned(),
-            (1, 0) => "The one run did not loop.".to_owned(),
+impl AuditReport<'_> {
+    /// The result in one line.
+    pub(super) fn headline(&self) -> String {
+        let AuditSummary { totals: all, spent, .. } = self.audit_summary;
+        match (all.runs, all.looped_runs) {
+            (0, _) => "No transcripts found.".to_owned(),
+            (1, 0) => "The only run did not loop.".to_owned(),
             (runs, 0) => format!("None of {} looped.", plural(runs, "run")),
             (runs, looped) => {
-                let saved = saved(&all.saved, spent);
-                format!("{} of {} looped; a stop would have saved {saved}.", grouped(looped), runs_of(runs))
+                let saved = savings_text(&all.saved, spent);
+                format!(
+                    "{} of {} looped; stopping the loops would have saved {saved}.",
+                    format_count(looped),
+                    plural_runs(runs)
+                )
             }
         }
     }
 
-    /// The tools that loops are made of, the most wasteful first.
-    pub(super) fn tools(&self) -> Vec<(&str, &ToolLine)> {
-        let mut tools: Vec<(&str, &ToolLine)> =
-            self.survey.tools.iter().map(|(name, line)| (name.as_str(), line)).collect();
-        tools.sort_by_key(|(name, line)| (std::cmp::Reverse(order(&line.saved, line.loops)), *name));
+    /// Tools found in loops, the most wasteful first.
+    pub(super) fn tools_by_waste(&self) -> Vec<(&str, &ToolTotals)> {
+        let mut tools: Vec<(&str, &ToolTotals)> =
+            self.audit_summary.tools.iter().map(|(name, line)| (name.as_str(), line)).collect();
+        tools.sort_by_key(|(name, line)| (std::cmp::Reverse(savings_rank(&line.saved, line.loops)), *name));
         tools
     }
 
-    /// The guards that found loops, the most saving first.
-    pub(super) fn guards(&self) -> Vec<(&str, &Line)> {
-        let mut guards: Vec<(&str, &Line)> =
-            self.survey.guards.iter().map(|(name, line)| (name.as_str(), line)).collect();
-        guards.sort_by_key(|(name, line)| (std::cmp::Reverse(order(&line.saved, line.loops)), *name));
+    /// Guards that found loops, by savings.
+    pub(super) fn guards_by_savings(&self) -> Vec<(&str, &LoopTotals)> {
+        let mut guards: Vec<(&str, &LoopTotals)> =
+            self.audit_summary.guards.iter().map(|(name, line)| (name.as_str(), line)).collect();
+        guards.sort_by_key(|(name, line)| (std::cmp::Reverse(savings_rank(&line.saved, line.loops)), *name));
         guards
     }
 
-    /// Whether any money is known of.
-    pub(super) fn priced(&self) -> bool {
-        self.survey.spent.cost_micro_usd > 0
+    /// Whether any cost is known.
+    pub(super) fn has_costs(&self) -> bool {
+        self.audit_summary.spent.cost_micro_usd > 0
     }
 }
 
-fn order(saved: &Spend, loops: u64) -> [u64; 4] {
+fn savings_rank(saved: &Spend, loops: u64) -> [u64; 4] {
     [saved.cost_micro_usd, saved.tokens, saved.calls, loops]
 }
 
-fn runs_of(runs: u64) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(runs)) }
+fn plural_runs(runs: u64) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{} runs", format_count(runs)) }
 }
 
-/// What was saved, of what was spent: calls, and tokens and money if they are known.
-fn saved(saved: &Spend, spent: &Spend) -> String {
+/// The savings and their share of the total: calls, and tokens and cost if known.
+fn savings_text(saved: &Spend, spent: &Spend) -> String {
     let calls =
-        if saved.calls == 1 { "1 call".to_owned() } else { format!("{} calls", grouped(saved.calls)) };
-    let mut parts = vec![format!("{calls} ({})", share(saved.calls, spent.calls))];
+        if saved.calls == 1 { "1 call".to_owned() } else { format!("{} calls", format_count(saved.calls)) };
+    let mut parts = vec![format!("{calls} ({})", format_percent(saved.calls, spent.calls))];
     if spent.tokens > 0 {
-        parts.push(format!("{} tokens ({})", amount(saved.tokens), share(saved.tokens, spent.tokens)));
+        parts.push(format!(
+            "{} tokens ({})",
+            format_amount(saved.tokens),
+            format_percent(saved.tokens, spent.tokens)
+        ));
     }
     if spent.cost_micro_usd > 0 {
-        let part = share(saved.cost_micro_usd, spent.cost_micro_usd);
-        parts.push(format!("{} ({part})", money(saved.cost_micro_usd)));
+        let part = format_percent(saved.cost_micro_usd, spent.cost_micro_usd);
+        parts.push(format!("{} ({part})", format_dollars(saved.cost_micro_usd)));
     }
     parts.join(", ")
 }
 
-/// What a tool is called in a report.
+/// The displayed name of a tool.
 pub(super) fn tool_name(name: &str) -> &str {
     if name.is_empty() { "(no tool)" } else { name }
 }
 
-/// How a loop went on and ended, in words.
-pub(super) fn ending(found: &Loop) -> String {
+/// How a loop continued and ended, in words.
+pub(super) fn loop_outcome_text(found: &LoopFinding) -> String {
     let long = match (found.period, found.repeats) {
         (Some(period), Some(repeats)) if period > 1 => format!("{repeats} passes of {period} calls"),
         _ => format!("{} in a row", found.count),
     };
     let end = match found.end {
-        End::WithTheRun => "the run ended in it",
-        End::MovedOn => "the agent went on to something else",
-        End::NewResult => "the call told something new at last",
-        End::Person => "a person stepped in",
+        LoopEnd::WithTheRun => "the run ended",
+        LoopEnd::MovedOn => "the agent moved on",
+        LoopEnd::NewResult => "the call returned something new",
+        LoopEnd::Person => "a person stepped in",
     };
     match found.guard.as_str() {
-        "repetition" | "cycle" => format!("it came to {long}, then {end}"),
-        _ => format!("it went on up to line {}, then {end}", found.last),
+        "repetition" | "cycle" => format!("it reached {long}, then {end}"),
+        _ => format!("it continued to line {}, then {end}", found.last),
     }
 }
 
-/// A day as it is written: `2026-11-10`.
-pub(super) fn day(day: u64) -> String {
-    crate::words::moment(day.saturating_mul(24 * 60 * 60 * 1000)).get(..10).unwrap_or_default().to_owned()
+/// A day in ISO format: `2026-11-10`.
+pub(super) fn format_day(day: u64) -> String {
+    crate::formatting::utc_time(day.saturating_mul(24 * 60 * 60 * 1000))
+        .get(..10)
+        .unwrap_or_default()
+        .to_owned()
 }

@@ -1,34 +1,35 @@
-//! What `flyball check` says about the phases of a policy: limits, where each leads, who decides, and the loops among them.
+//! Output of `flyball check` about the phases of a policy: limits, destinations, who decides, and loops.
 
 use super::loop_json;
-use crate::paint::{Style, paint_out};
-use crate::words::{line, plural};
-use flyball::graph::{Loop, Workflow, loops};
-use flyball::policy::{Layer, Policy};
+use crate::color::{TextStyle, style_stdout};
+use crate::formatting::{plural, single_line};
+use flyball::graph::{Loop, Workflow, find_loops};
+use flyball::policy::{Policy, PolicyLayer};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// A phase as it was written, with what holds for it.
-struct Phase<'l> {
+/// A phase with its effective limits.
+struct PhaseSummary<'l> {
     name: &'l str,
     max_visits: Option<u64>,
-    /// Where it may lead; `None` = anywhere.
+    /// Allowed destinations; `None` means any.
     destinations: Option<&'l [String]>,
-    /// Each outcome, and where it leads in words.
+    /// Each outcome and its destination in words.
     outcomes: Vec<(&'l str, String)>,
 }
 
 /// The phases of a policy file.
-pub(super) struct Phases<'l> {
-    list: Vec<Phase<'l>>,
+pub(super) struct PhaseReport<'l> {
+    phases: Vec<PhaseSummary<'l>>,
     loops: Vec<Loop>,
 }
 
-impl<'l> Phases<'l> {
-    /// The phases that a layer writes; nothing if it writes none.
-    pub(super) fn of(layer: &'l Layer, policy: &'l Policy) -> Option<Self> {
+impl<'l> PhaseReport<'l> {
+    /// The phases defined by a layer; `None` if there are none.
+    pub(super) fn from_layer(layer: &'l PolicyLayer, policy: &'l Policy) -> Option<Self> {
         let written = layer.tree.get("phases").and_then(Value::as_array)?;
-        let list: Vec<Phase<'l>> = written.iter().filter_map(|phase| read(phase, policy)).collect();
+        let list: Vec<PhaseSummary<'l>> =
+            written.iter().filter_map(|phase| read_phase(phase, policy)).collect();
         let edges = list.iter().flat_map(|phase| {
             let leads = phase.destinations.unwrap_or_default().iter();
             leads.map(|to| (None, phase.name.to_owned(), to.clone()))
@@ -36,26 +37,26 @@ impl<'l> Phases<'l> {
         let start = list.first().map(|phase| phase.name.to_owned());
         let graph = Workflow::new(Vec::new(), edges, Vec::new());
         let start = start.filter(|start| graph.nodes.contains(start));
-        Some(Phases { loops: loops(&Workflow { start, ..graph }), list })
+        Some(PhaseReport { loops: find_loops(&Workflow { start, ..graph }), phases: list })
     }
 
-    /// As JSON: the phases, and the loops among them.
+    /// The phases and their loops as JSON.
     pub(super) fn as_json(&self) -> Value {
-        let phase = |phase: &Phase<'_>| {
+        let phase = |phase: &PhaseSummary<'_>| {
             let outcomes = phase.outcomes.iter().map(|(outcome, to)| ((*outcome).to_owned(), json!(to)));
             json!({"name": phase.name, "max_visits": phase.max_visits, "allowed_destinations": phase.destinations,
                 "transitions": outcomes.collect::<serde_json::Map<_, _>>()})
         };
-        json!({"list": self.list.iter().map(phase).collect::<Vec<_>>(),
+        json!({"list": self.phases.iter().map(phase).collect::<Vec<_>>(),
             "loops": self.loops.iter().map(loop_json).collect::<Vec<_>>()})
     }
 
-    /// One line a phase, then the loops.
+    /// Prints one line per phase, then the loops.
     pub(super) fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        writeln!(out, "{}", plural(self.list.len() as u64, "phase"))?;
-        let width = self.list.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0);
-        for phase in &self.list {
-            let name = paint_out(Style::Strong, &format!("{:<width$}", line(phase.name, 60)));
+        writeln!(out, "{}", plural(self.phases.len() as u64, "phase"))?;
+        let width = self.phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0);
+        for phase in &self.phases {
+            let name = style_stdout(TextStyle::Heading, &format!("{:<width$}", single_line(phase.name, 60)));
             let visits = match phase.max_visits {
                 Some(visits) => format!("at most {}", plural(visits, "visit")),
                 None => "any number of visits".to_owned(),
@@ -65,33 +66,33 @@ impl<'l> Phases<'l> {
                 Some([]) => "leads nowhere".to_owned(),
                 Some(names) => format!("leads only to {}", names.join(", ")),
             };
-            writeln!(out, "  {name}  {visits}; {}", line(&leads, 200))?;
+            writeln!(out, "  {name}  {visits}; {}", single_line(&leads, 200))?;
             for (outcome, to) in &phase.outcomes {
-                writeln!(out, "  {:width$}    {outcome}: {}", "", line(to, 200))?;
+                writeln!(out, "  {:width$}    {outcome}: {}", "", single_line(to, 200))?;
             }
         }
         for found in &self.loops {
-            let id = paint_out(Style::Strong, &found.id);
-            writeln!(out, "  {id}  {}, begins again at {}", found.nodes.join(", "), found.header)?;
+            let id = style_stdout(TextStyle::Heading, &found.id);
+            writeln!(out, "  {id}  {}, restarts at {}", found.nodes.join(", "), found.header)?;
         }
         Ok(())
     }
 }
 
-fn read<'l>(phase: &'l Value, policy: &'l Policy) -> Option<Phase<'l>> {
+fn read_phase<'l>(phase: &'l Value, policy: &'l Policy) -> Option<PhaseSummary<'l>> {
     let name = phase.get("name").and_then(Value::as_str)?;
     let transitions = phase.get("transitions").and_then(Value::as_object);
     let outcomes = transitions.into_iter().flatten();
-    Some(Phase {
+    Some(PhaseSummary {
         name,
         max_visits: policy.guards_for_node(name).visits.limit,
         destinations: policy.destinations_of(name),
-        outcomes: outcomes.map(|(outcome, to)| (outcome.as_str(), told(to))).collect(),
+        outcomes: outcomes.map(|(outcome, to)| (outcome.as_str(), destination_text(to))).collect(),
     })
 }
 
-/// Where an outcome leads.
-fn told(to: &Value) -> String {
+/// The destination of an outcome in words.
+fn destination_text(to: &Value) -> String {
     let text = |key: &str| to.get(key).and_then(Value::as_str);
     let names = to.get("allowed_destinations").and_then(Value::as_array).into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();

@@ -1,171 +1,176 @@
-//! `flyball hook HOST install` and `uninstall`: the host's settings with Flyball's entries in them, and without.
+//! `flyball hook HOST install` and `uninstall`: add Flyball's entries to the host's settings and remove them.
 
-use super::files;
-use super::setting::{File, Setting, program};
-use super::view::{self, Found};
-use crate::args::{AnswerArgs, Install, PolicyArgs};
-use crate::fail::{Exit, Failure};
-use crate::hook_runs::{self, Intent};
-use crate::person;
-use crate::trust;
-use crate::{clock, load, store};
+use super::hook_settings::{HookSettings, HookSettingsFile, program_command};
+use super::host_view::{self, HookMatch};
+use super::settings_file;
+use crate::args::{HookInstallArgs, HookRunArgs, PolicyArgs};
+use crate::caller_check;
+use crate::error::{CliError, Exit};
+use crate::hook_runs::{self, InstallRecord};
+use crate::trust_list;
+use crate::{clock, policy_loader, store};
 use flyball::Preset;
-use flyball::policy::OnError;
-use flyball_adapt::hook::Host;
-use flyball_adapt::hook::settings::{self, Broken, HookCommand, Kind, Ready};
-use flyball_journal::Address;
+use flyball::policy::OnErrorAction;
+use flyball_integrations::hook::Host;
+use flyball_integrations::hook::settings::{
+    self, HookCommand, HookReadiness, SettingsError, SettingsFileKind,
+};
+use flyball_store::StoreAddress;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long every host waits for its hook. A longer deadline would never be reached.
-const HOST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time every host waits for its hook; a longer deadline would never be reached.
+const HOST_HOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl From<(&Path, Broken)> for Failure {
-    fn from((path, broken): (&Path, Broken)) -> Self {
+impl From<(&Path, SettingsError)> for CliError {
+    fn from((path, broken): (&Path, SettingsError)) -> Self {
         let mut place = path.display().to_string();
         if let (Some(line), Some(column)) = (broken.line, broken.column) {
             place.push_str(&format!(":{line}:{column}"));
         }
-        let what = format!("{}; nothing was written", broken.what);
-        Failure::new(Broken::CODE, place, what, "repair the file, then try again")
+        let what = format!("{}; nothing was written", broken.message);
+        CliError::new(SettingsError::CODE, place, what, "repair the file, then try again")
     }
 }
 
-/// What is done with one file.
-enum Change {
-    Nothing,
+/// A change to one settings file.
+enum SettingsChange {
+    Unchanged,
     Write { text: String, backup: Option<String> },
     Remove,
 }
 
 /// `install`.
-pub(super) fn install(host: Host, answer: &AnswerArgs, args: &Install) -> Result<Exit, Failure> {
-    let setting = Setting::of(host, &args.place)?;
-    let command = HookCommand { program: program()?, flags: flags(answer)? };
-    let strict = strict(&setting, &answer.policy)?;
+pub(super) fn install(host: Host, answer: &HookRunArgs, args: &HookInstallArgs) -> Result<Exit, CliError> {
+    let hook_settings = HookSettings::from_args(host, &args.scope)?;
+    let command = HookCommand { program: program_command()?, flags: hook_flags(answer)? };
+    let strict = blocks_when_unavailable(&hook_settings, &answer.policy)?;
     let mut changes = Vec::new();
-    // All is worked out before anything is written.
-    for file in &setting.files {
-        changes.push(wanted(host, file, &command, strict)?);
+    // Compute all changes before writing any.
+    for file in &hook_settings.files {
+        changes.push(install_change(host, file, &command, strict)?);
     }
-    let before = before_flags(&setting);
+    let before = installed_flags(&hook_settings);
     let mut lines = Vec::new();
-    for (file, change) in setting.files.iter().zip(&changes) {
-        lines.extend(carry_out(file, change, args.dry_run)?);
+    for (file, change) in hook_settings.files.iter().zip(&changes) {
+        lines.extend(apply_change(file, change, args.dry_run)?);
     }
     let changed = !lines.is_empty();
     if !args.dry_run {
-        approved(&setting, &command);
+        record_installed(&hook_settings, &command);
     }
     if !changed {
-        lines.push(format!("The hook is in {} already.", setting.main().display()));
+        lines.push(format!("The hook is already in {}.", hook_settings.hook_file().display()));
     }
     if let Some(before) = before.filter(|before| !before.is_empty() && *before != command.flags) {
         lines.push(format!("These flags of the hook were replaced: {}", before.join(" ")));
     }
     if host == Host::Codex && changed {
-        lines.push(
-            "Codex asks you to trust hooks that are new or changed: start it, and look at /hooks.".to_owned(),
-        );
+        lines.push("Codex asks you to trust new or changed hooks: start it and open /hooks.".to_owned());
     }
     if !args.dry_run {
-        trust_lines(&setting)?;
+        trust_command_lines(&hook_settings)?;
     }
-    if let (false, (_, Found::Blocked(obstacle))) = (args.dry_run, view::find(&setting)) {
-        lines.push(format!("NOT ARMED yet: {}. To do: {}.", obstacle.told(), obstacle.help));
+    if let (false, (_, HookMatch::Blocked(obstacle))) = (args.dry_run, host_view::find_hook(&hook_settings)) {
+        lines.push(format!("NOT ARMED yet: {}. To do: {}.", obstacle.one_line(), obstacle.help));
     }
-    let next = format!("flyball hook {} test {}", host.as_str(), setting.flag());
-    tell(&setting, args, changed, lines, &next)
+    let next = format!("flyball hook {} test {}", host.as_str(), hook_settings.scope_name());
+    print_result(&hook_settings, args, changed, lines, &next)
 }
 
-/// The command lines that a person installs are theirs: their flags may also loosen the policy.
-fn trust_lines(setting: &Setting) -> Result<(), Failure> {
-    let (host, path) = (setting.host, setting.main());
-    if person::speaks_at_all().is_err() {
+/// Trusts the command lines a person installs, so that their flags may also loosen the policy.
+fn trust_command_lines(hook_settings: &HookSettings) -> Result<(), CliError> {
+    let (host, path) = (hook_settings.host, hook_settings.hook_file());
+    if caller_check::require_no_agent().is_err() {
         return Ok(());
     }
-    let Some(text) = files::read(path)? else { return Ok(()) };
-    let ready = settings::armed(host, &text, host.shell()).map_err(|broken| Failure::from((path, broken)))?;
-    let Ready::Yes(handlers) = ready else { return Ok(()) };
-    trust::trust_commands((!setting.user).then_some(setting.folder.as_path()), &handlers)
+    let Some(text) = settings_file::read(path)? else { return Ok(()) };
+    let ready = settings::check_armed(host, &text, host.shell_tool())
+        .map_err(|broken| CliError::from((path, broken)))?;
+    let HookReadiness::Armed(handlers) = ready else { return Ok(()) };
+    trust_list::trust_commands((!hook_settings.user).then_some(hook_settings.folder.as_path()), &handlers)
 }
 
 /// `uninstall`.
-pub(super) fn uninstall(host: Host, args: &Install) -> Result<Exit, Failure> {
-    person::speaks_at_all()?;
-    let setting = Setting::of(host, &args.place)?;
+pub(super) fn uninstall(host: Host, args: &HookInstallArgs) -> Result<Exit, CliError> {
+    caller_check::require_no_agent()?;
+    let hook_settings = HookSettings::from_args(host, &args.scope)?;
     let mut changes = Vec::new();
-    for file in &setting.files {
-        changes.push(unwanted(host, file)?);
+    for file in &hook_settings.files {
+        changes.push(uninstall_change(host, file)?);
     }
     let mut lines = Vec::new();
-    for (file, change) in setting.files.iter().zip(&changes) {
-        lines.extend(carry_out(file, change, args.dry_run)?);
-        if !args.dry_run && !matches!(change, Change::Nothing) {
-            files::remove(&files::backup(&file.path)?)?;
-            leave(host, &file.path);
+    for (file, change) in hook_settings.files.iter().zip(&changes) {
+        lines.extend(apply_change(file, change, args.dry_run)?);
+        if !args.dry_run && !matches!(change, SettingsChange::Unchanged) {
+            settings_file::remove(&settings_file::backup_path(&file.path)?)?;
+            remove_empty_plugin_dirs(host, &file.path);
         }
     }
     if let (false, Some(at)) = (args.dry_run, clock::now()) {
-        hook_runs::intend(host, setting.project(), &Intent::Removed { at });
+        hook_runs::record_install(host, hook_settings.project_path(), &InstallRecord::Removed { at });
     }
     let changed = !lines.is_empty();
     if !changed {
-        lines.push(format!("There is no hook in {}; nothing was changed.", setting.main().display()));
+        lines.push(format!("No hook in {}; nothing was changed.", hook_settings.hook_file().display()));
     }
-    tell(&setting, args, changed, lines, &format!("flyball hook {} install", host.as_str()))
+    print_result(&hook_settings, args, changed, lines, &format!("flyball hook {} install", host.as_str()))
 }
 
-/// A person has installed this command. The command lines are final here: whatever has to know them (what the user
-/// trusts, what `doctor` expects) is told at this place.
-fn approved(setting: &Setting, _command: &HookCommand) {
+/// Records the installation for `flyball doctor`. The command lines are final here, so everything that depends on them
+/// is recorded at this point.
+fn record_installed(hook_settings: &HookSettings, _command: &HookCommand) {
     if let Some(at) = clock::now() {
-        let settings = setting.main().to_path_buf();
-        hook_runs::intend(setting.host, setting.project(), &Intent::Installed { at, settings });
+        let settings = hook_settings.hook_file().to_path_buf();
+        hook_runs::record_install(
+            hook_settings.host,
+            hook_settings.project_path(),
+            &InstallRecord::Installed { at, settings },
+        );
     }
 }
 
-/// The flags that the hook has in the settings now.
-fn before_flags(setting: &Setting) -> Option<Vec<String>> {
-    let text = files::read(setting.main()).ok()??;
-    Some(settings::installed_command(setting.host, &text)?.flags)
+/// The hook's flags in the current settings.
+fn installed_flags(hook_settings: &HookSettings) -> Option<Vec<String>> {
+    let text = settings_file::read(hook_settings.hook_file()).ok()??;
+    Some(settings::installed_command(hook_settings.host, &text)?.flags)
 }
 
-/// The flags of the hook as they are written into the settings. Paths are made absolute: a host starts its hooks in
-/// whatever folder its agent works in.
-fn flags(answer: &AnswerArgs) -> Result<Vec<String>, Failure> {
-    let refused = |flag: &str, what: String, help: &str| Err(Failure::new("hook_flags", flag, what, help));
+/// The hook's flags for the settings. Paths are made absolute, because a host starts its hooks in the agent's current
+/// folder.
+fn hook_flags(answer: &HookRunArgs) -> Result<Vec<String>, CliError> {
+    let refused = |flag: &str, what: String, help: &str| Err(CliError::new("hook_flags", flag, what, help));
     let mut flags = Vec::new();
     let mut push = |name: &str, value: String| flags.extend([name.to_owned(), value]);
     if let Some(deadline) = answer.deadline {
-        if deadline >= HOST_TIMEOUT {
-            let what = format!("the host waits {} s for its hook", HOST_TIMEOUT.as_secs());
+        if deadline >= HOST_HOOK_TIMEOUT {
+            let what = format!("the host waits only {} s for its hook", HOST_HOOK_TIMEOUT.as_secs());
             return refused("--deadline", what, "give a shorter time, for example --deadline 5s");
         }
         push("--deadline", format!("{}ms", deadline.as_millis()));
     }
     if let Some(text) = &answer.store {
-        match store::named(Some(text))? {
-            Some(Address::Memory) => {
-                let what = "a store in memory is gone after each call of the hook".to_owned();
-                return refused("--store", what, "name a store that stays: --store sqlite:PATH");
+        match store::named_store(Some(text))? {
+            Some(StoreAddress::Memory) => {
+                let what = "an in-memory store is gone after each hook call".to_owned();
+                return refused("--store", what, "name a persistent store: --store sqlite:PATH");
             }
-            Some(Address::Server(url)) if has_password(&url) => {
-                let what = "the address holds a password, and settings files are shared".to_owned();
+            Some(StoreAddress::Postgres(url)) if has_password(&url) => {
+                let what = "the address contains a password, and settings files are shared".to_owned();
                 return refused(
                     "--store",
                     what,
-                    "leave the password out, and give it to the host as PGPASSWORD",
+                    "remove the password and set PGPASSWORD in the host's environment",
                 );
             }
-            Some(Address::File(path)) => match path.to_str() {
+            Some(StoreAddress::File(path)) => match path.to_str() {
                 Some(path) => push("--store", format!("sqlite:{path}")),
                 None => return refused("--store", "the path is not UTF-8".to_owned(), "use another path"),
             },
-            Some(Address::Project(_)) | None => push("--store", "sqlite:".to_owned()),
-            Some(Address::Server(url)) => push("--store", url),
+            Some(StoreAddress::Project(_)) | None => push("--store", "sqlite:".to_owned()),
+            Some(StoreAddress::Postgres(url)) => push("--store", url),
         }
     }
     let PolicyArgs { policy, preset, set } = &answer.policy;
@@ -181,9 +186,9 @@ fn flags(answer: &AnswerArgs) -> Result<Vec<String>, Failure> {
     for pair in set {
         push("--set", pair.clone());
     }
-    // The short way of parsing a hook's command line takes no value that looks like a flag.
+    // The fast parser of hook command lines accepts no value that looks like a flag.
     match flags.iter().skip(1).step_by(2).find(|value| value.starts_with('-')) {
-        Some(value) => refused(value, "a value must not begin with `-`".to_owned(), "write it another way"),
+        Some(value) => refused(value, "a value must not begin with `-`".to_owned(), "rewrite the value"),
         None => Ok(flags),
     }
 }
@@ -198,93 +203,108 @@ fn has_password(url: &str) -> bool {
     user.contains(':') || url.to_ascii_lowercase().contains("password=")
 }
 
-/// Whether the policy of this folder wants a hook that cannot be run to stop the agent.
-fn strict(setting: &Setting, policy: &PolicyArgs) -> Result<bool, Failure> {
-    let source = load::source_from(&setting.folder, policy, Preset::Agent)?;
-    Ok(source.base().on_error == OnError::Block)
+/// Whether the policy of this folder blocks the agent when the hook cannot run.
+fn blocks_when_unavailable(hook_settings: &HookSettings, policy: &PolicyArgs) -> Result<bool, CliError> {
+    let source = policy_loader::source_from(&hook_settings.folder, policy, Preset::Agent)?;
+    Ok(source.base().on_error == OnErrorAction::Block)
 }
 
-fn wanted(host: Host, file: &File, command: &HookCommand, strict: bool) -> Result<Change, Failure> {
-    let text = files::read(&file.path)?;
+fn install_change(
+    host: Host,
+    file: &HookSettingsFile,
+    command: &HookCommand,
+    strict: bool,
+) -> Result<SettingsChange, CliError> {
+    let text = settings_file::read(&file.path)?;
     let new = match file.kind {
-        Kind::Own => {
-            let own = settings::own_file(host, command, strict);
+        SettingsFileKind::Owned => {
+            let own = settings::owned_file_text(host, command, strict);
             (text.as_deref() != Some(&own)).then_some(own)
         }
-        Kind::Settings => settings::install(host, text.as_deref(), command, strict)
-            .map_err(|broken| Failure::from((file.path.as_path(), broken)))?,
+        SettingsFileKind::Settings => settings::install(host, text.as_deref(), command, strict)
+            .map_err(|broken| CliError::from((file.path.as_path(), broken)))?,
     };
     Ok(match new {
-        None => Change::Nothing,
-        Some(new) => Change::Write { text: new, backup: before(host, file, text)? },
+        None => SettingsChange::Unchanged,
+        Some(new) => SettingsChange::Write { text: new, backup: text_to_back_up(host, file, text)? },
     })
 }
 
-/// What is to be kept: the file as it was before Flyball first touched it. An older version of our own entries is
-/// nothing that anybody wants back.
-fn before(host: Host, file: &File, text: Option<String>) -> Result<Option<String>, Failure> {
-    let Some(text) = text.filter(|_| file.kind == Kind::Settings) else { return Ok(None) };
+/// The text to back up: the file as it was before Flyball first changed it. Our entries of an older version are
+/// not backed up.
+fn text_to_back_up(
+    host: Host,
+    file: &HookSettingsFile,
+    text: Option<String>,
+) -> Result<Option<String>, CliError> {
+    let Some(text) = text.filter(|_| file.kind == SettingsFileKind::Settings) else { return Ok(None) };
     let has_ours = settings::uninstall(host, &text)
-        .map_err(|broken| Failure::from((file.path.as_path(), broken)))?
+        .map_err(|broken| CliError::from((file.path.as_path(), broken)))?
         .is_some();
     Ok((!has_ours).then_some(text))
 }
 
-/// If nobody has touched the file since, it becomes what it was, byte for byte; otherwise only our entries go.
-fn unwanted(host: Host, file: &File) -> Result<Change, Failure> {
-    let Some(text) = files::read(&file.path)? else { return Ok(Change::Nothing) };
-    if file.kind == Kind::Own {
-        return Ok(Change::Remove);
+/// Restores the original file if it was not changed since; otherwise removes only our entries.
+fn uninstall_change(host: Host, file: &HookSettingsFile) -> Result<SettingsChange, CliError> {
+    let Some(text) = settings_file::read(&file.path)? else { return Ok(SettingsChange::Unchanged) };
+    if file.kind == SettingsFileKind::Owned {
+        return Ok(SettingsChange::Remove);
     }
-    let broken = |broken: Broken| Failure::from((file.path.as_path(), broken));
-    let Some(without) = settings::uninstall(host, &text).map_err(broken)? else { return Ok(Change::Nothing) };
+    let broken = |broken: SettingsError| CliError::from((file.path.as_path(), broken));
+    let Some(without) = settings::uninstall(host, &text).map_err(broken)? else {
+        return Ok(SettingsChange::Unchanged);
+    };
     let command = settings::installed_command(host, &text);
     let same = |before: Option<&str>| {
         let again = |strict| settings::install(host, before, command.as_ref()?, strict).ok().flatten();
         again(false).as_deref() == Some(&text) || again(true).as_deref() == Some(&text)
     };
-    if let Some(before) = files::read(&files::backup(&file.path)?)?
+    if let Some(before) = settings_file::read(&settings_file::backup_path(&file.path)?)?
         && same(Some(&before))
     {
-        return Ok(Change::Write { text: before, backup: None });
+        return Ok(SettingsChange::Write { text: before, backup: None });
     }
     if same(None) {
-        return Ok(Change::Remove);
+        return Ok(SettingsChange::Remove);
     }
-    Ok(Change::Write { text: without, backup: None })
+    Ok(SettingsChange::Write { text: without, backup: None })
 }
 
-/// Does it, or says that it would.
-fn carry_out(file: &File, change: &Change, dry: bool) -> Result<Option<String>, Failure> {
+/// Applies a change, or reports it in a dry run.
+fn apply_change(
+    file: &HookSettingsFile,
+    change: &SettingsChange,
+    dry: bool,
+) -> Result<Option<String>, CliError> {
     let shown = file.path.display();
     let would = if dry { "would be " } else { "" };
     match change {
-        Change::Nothing => Ok(None),
-        Change::Remove => {
+        SettingsChange::Unchanged => Ok(None),
+        SettingsChange::Remove => {
             if !dry {
-                files::remove(&files::target(&file.path)?)?;
+                settings_file::remove(&settings_file::resolve_link(&file.path)?)?;
             }
-            Ok(Some(format!("{shown}: {would}removed; it was Flyball's own")))
+            Ok(Some(format!("{shown}: {would}removed; Flyball had created it")))
         }
-        Change::Write { text, backup } => {
+        SettingsChange::Write { text, backup } => {
             let mut line = format!("{shown}: {would}written");
             if let Some(before) = backup {
-                let copy = files::backup(&file.path)?;
-                line.push_str(&format!("; as it was before: {}", copy.display()));
+                let copy = settings_file::backup_path(&file.path)?;
+                line.push_str(&format!("; backup: {}", copy.display()));
                 if !dry {
-                    files::replace(&copy, before)?;
+                    settings_file::replace_atomically(&copy, before)?;
                 }
             }
             if !dry {
-                files::replace(&file.path, text)?;
+                settings_file::replace_atomically(&file.path, text)?;
             }
             Ok(Some(line))
         }
     }
 }
 
-/// Takes away the folders of a plugin of ours that are empty now.
-fn leave(host: Host, path: &Path) {
+/// Removes empty folders of our plugin.
+fn remove_empty_plugin_dirs(host: Host, path: &Path) {
     if host != Host::Goose {
         return;
     }
@@ -293,29 +313,30 @@ fn leave(host: Host, path: &Path) {
         .skip(1)
         .take_while(|folder| folder.ends_with("hooks") || folder.ends_with("flyball"));
     for folder in ours {
-        // A folder that holds something is not ours to take.
+        // Fails for a folder that is not empty, which must stay.
         let _ = std::fs::remove_dir(folder);
     }
 }
 
-fn tell(
-    setting: &Setting,
-    args: &Install,
+fn print_result(
+    hook_settings: &HookSettings,
+    args: &HookInstallArgs,
     changed: bool,
     lines: Vec<String>,
     next: &str,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CliError> {
     let mut out = crate::terminal::stdout();
-    if args.place.json {
-        let files: Vec<String> = setting.files.iter().map(|file| file.path.display().to_string()).collect();
-        let told = json!({"host": setting.host.as_str(), "changed": changed && !args.dry_run, "dry_run": args.dry_run,
-            "files": files, "told": lines, "next": next});
-        writeln!(out, "{told}")?;
-        return Ok(Exit::Done);
+    if args.scope.json {
+        let files: Vec<String> =
+            hook_settings.files.iter().map(|file| file.path.display().to_string()).collect();
+        let object = json!({"host": hook_settings.host.as_str(), "changed": changed && !args.dry_run, "dry_run": args.dry_run,
+            "files": files, "messages": lines, "next": next});
+        writeln!(out, "{object}")?;
+        return Ok(Exit::Success);
     }
     for line in lines {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "Next: {next}")?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }

@@ -1,27 +1,29 @@
-//! `flyball hook HOST`: what a coding agent calls before and after each of its steps, and how it is set up.
+//! `flyball hook HOST`: the hook that coding agents call before and after each step, and its setup.
 
-mod answer;
 mod decide;
-mod files;
+mod hook_process;
+mod hook_settings;
+mod host_view;
 mod install;
-mod root;
-mod setting;
-mod test;
-mod view;
+mod self_test;
+mod session_root;
+mod settings_file;
 
-pub(crate) use setting::project;
-pub(crate) use test::{Installed, check, glance, installed_flags, redirected, told};
+pub(crate) use hook_settings::repository_root;
+pub(crate) use self_test::{
+    HookHealth, check_hook, hook_fingerprint, installed_flags, redirecting_variables, redirection_text,
+};
 
-use crate::args::{Action, Hook};
-use crate::fail::{Exit, Failure};
+use crate::args::{HookAction, HookCommandArgs};
+use crate::error::{CliError, Exit};
 
 /// Runs the command.
-pub(crate) fn run(args: Hook) -> Result<Exit, Failure> {
-    let Hook { host, action, answer } = args;
+pub(crate) fn run(args: HookCommandArgs) -> Result<Exit, CliError> {
+    let HookCommandArgs { host, action, run: answer } = args;
     match action {
-        None => answer::run(host, answer),
-        Some(Action::Install(args)) => install::install(host, &answer, &args),
-        Some(Action::Uninstall(args)) => install::uninstall(host, &args),
-        Some(Action::Test(place)) => test::run(host, &place),
+        None => hook_process::run(host, answer),
+        Some(HookAction::Install(args)) => install::install(host, &answer, &args),
+        Some(HookAction::Uninstall(args)) => install::uninstall(host, &args),
+        Some(HookAction::Test(place)) => self_test::run(host, &place),
     }
 }

@@ -1,18 +1,24 @@
-//! Who stands where in the table, and what a narrow terminal shows of it.
+//! Tests of the row order and of the columns shown on narrow terminals.
 
-use super::reader::{Last, Need, Seen};
-use super::{Table, as_json, fitting, lines, placed, rows};
-use crate::screen::Size;
+use super::session_reader::{Attention, LastDecision, TopSession};
+use super::{TopTable, as_json, fit_columns, order_sessions, screen_rows, table_lines};
+use crate::live_screen::TerminalSize;
 use flyball::Verdict;
-use flyball_journal::{Glance, Head};
+use flyball_store::{SessionRow, SessionSummary};
 use flyball_view::{SessionActivity, SessionStatus};
 use std::collections::BTreeMap;
 
-fn seen(name: &str, parent: Option<&str>, status: SessionStatus, need: Need, updated: u64) -> Seen {
-    let glance = Glance { parent: parent.map(str::to_owned), ..Glance::default() };
-    Seen {
-        head: Head { session: name.to_owned(), updated, glance, ..Head::default() },
-        need,
+fn session(
+    name: &str,
+    parent: Option<&str>,
+    status: SessionStatus,
+    need: Attention,
+    updated: u64,
+) -> TopSession {
+    let summary = SessionSummary { parent: parent.map(str::to_owned), ..SessionSummary::default() };
+    TopSession {
+        row: SessionRow { session: name.to_owned(), updated, summary, ..SessionRow::default() },
+        attention: need,
         activity: SessionActivity { status, is_held: false, idle_ms: None, question: None },
         node: Some("coder".to_owned()),
         badge: Some("Loop 3/8".to_owned()),
@@ -22,34 +28,34 @@ fn seen(name: &str, parent: Option<&str>, status: SessionStatus, need: Need, upd
         tokens: 4_455,
         cost_micro_usd: 1_500_000,
         halt_reason: None,
-        last: Some(Last {
+        last: Some(LastDecision {
             seq: 3,
             decision: Verdict::Block,
             message: "completion blocked by tests".to_owned(),
         }),
-        trouble: None,
+        error: None,
     }
 }
 
-fn several() -> Table {
+fn sample_table() -> TopTable {
     let rows = vec![
-        seen("over", None, SessionStatus::Ended, Need::Nobody, 900),
-        seen("runs", None, SessionStatus::Running, Need::Time, 800),
-        seen("warned", None, SessionStatus::Running, Need::Eye, 100),
-        seen("family/b.1", Some("family"), SessionStatus::Halted, Need::Person, 200),
-        seen("family", None, SessionStatus::Running, Need::Time, 150),
-        seen("family/a.1", Some("family"), SessionStatus::Running, Need::Time, 210),
-        seen("asks", None, SessionStatus::AwaitingConfirmation, Need::Person, 300),
-        seen("orphan/x.1", Some("orphan"), SessionStatus::Running, Need::Time, 10),
+        session("over", None, SessionStatus::Ended, Attention::Done, 900),
+        session("runs", None, SessionStatus::Running, Attention::Working, 800),
+        session("warned", None, SessionStatus::Running, Attention::Warned, 100),
+        session("family/b.1", Some("family"), SessionStatus::Halted, Attention::Person, 200),
+        session("family", None, SessionStatus::Running, Attention::Working, 150),
+        session("family/a.1", Some("family"), SessionStatus::Running, Attention::Working, 210),
+        session("asks", None, SessionStatus::AwaitingConfirmation, Attention::Person, 300),
+        session("orphan/x.1", Some("orphan"), SessionStatus::Running, Attention::Working, 10),
     ];
-    Table { store: "sqlite:x".to_owned(), rows, now: 61_000, trouble: None }
+    TopTable { store: "sqlite:x".to_owned(), rows, now: 61_000, error: None }
 }
 
 #[test]
-fn whoever_needs_a_person_is_first_and_families_stay_together() {
-    let table = several();
+fn sessions_needing_a_person_come_first_with_their_families() {
+    let table = sample_table();
     let order: Vec<(usize, &str)> =
-        placed(&table.rows).iter().map(|placed| (placed.depth, placed.name)).collect();
+        order_sessions(&table.rows).iter().map(|ordered| (ordered.depth, ordered.name)).collect();
     let wanted = [
         (0, "asks"),
         (0, "family"),
@@ -65,7 +71,7 @@ fn whoever_needs_a_person_is_first_and_families_stay_together() {
 
 #[test]
 fn the_table_shows_loop_trend_spend_and_age() {
-    let all: Vec<String> = lines(&several(), None).into_iter().map(|(_, text)| text).collect();
+    let all: Vec<String> = table_lines(&sample_table(), None).into_iter().map(|(_, text)| text).collect();
     assert!(all[0].starts_with("sqlite:x · 8 sessions: 5 running"), "{}", all[0]);
     assert!(all[2].contains("awaiting approval"), "{}", all[2]);
     for part in [
@@ -74,40 +80,42 @@ fn the_table_shows_loop_trend_spend_and_age() {
         "coder",
         "Loop 3/8",
         "failing tests 7 → 4 → 2",
-        "4455",
-        "$1.5000",
-        "1m",
+        "4,455",
+        "$1.50",
+        "1 min",
         "block completion",
     ] {
         assert!(all[4].contains(part), "{part}: {}", all[4]);
     }
-    let json = as_json(&several().rows[3], 61_000);
+    let json = as_json(&sample_table().rows[3], 61_000);
     assert_eq!((&json["loop"], &json["needs_person"]), (&"Loop 3/8".into(), &true.into()));
     assert_eq!((&json["last_decision"]["decision"], &json["age_ms"]), (&"block".into(), &60_800.into()));
 }
 
 #[test]
-fn a_narrow_terminal_shows_why_rather_than_the_cost() {
+fn narrow_terminal_keeps_the_decision_and_drops_the_cost() {
     let cells = || {
         vec![
-            ["family", "halted", "coder", "Loop 3/8", "failing tests 7 → 4", "4455", "-", "1m", "halt"]
+            ["family", "halted", "coder", "Loop 3/8", "failing tests 7 → 4", "4,455", "-", "1 min", "halt"]
                 .map(str::to_owned)
                 .to_vec(),
         ]
     };
-    assert_eq!(fitting(cells(), None).0.len(), 9);
-    assert_eq!(fitting(cells(), Some(200)).0.len(), 9);
-    let (heading, rows) = fitting(cells(), Some(80));
+    assert_eq!(fit_columns(cells(), None).0.len(), 9);
+    assert_eq!(fit_columns(cells(), Some(200)).0.len(), 9);
+    let (heading, rows) = fit_columns(cells(), Some(80));
     assert_eq!(heading, ["SESSION", "STATE", "NODE", "LOOP", "AGE", "LAST DECISION"]);
-    assert_eq!(rows[0], ["family", "halted", "coder", "Loop 3/8", "1m", "halt"]);
+    assert_eq!(rows[0], ["family", "halted", "coder", "Loop 3/8", "1 min", "halt"]);
 }
 
 #[test]
-fn a_low_terminal_says_how_many_do_not_fit() {
-    let shown: Vec<String> =
-        rows(&several(), Size { columns: 80, rows: 7 }).iter().map(|row| row.text()).collect();
+fn short_terminal_shows_how_many_rows_are_hidden() {
+    let shown: Vec<String> = screen_rows(&sample_table(), TerminalSize { columns: 80, rows: 7 })
+        .iter()
+        .map(|row| row.text())
+        .collect();
     assert_eq!(shown.len(), 5, "{shown:?}");
-    assert!(shown.last().is_some_and(|last| last.starts_with("6 more do not fit")), "{shown:?}");
-    let whole = rows(&several(), Size { columns: 80, rows: 40 });
-    assert!(whole.last().is_some_and(|last| last.text() == "q or Ctrl-C ends"));
+    assert!(shown.last().is_some_and(|last| last.starts_with("6 more sessions")), "{shown:?}");
+    let whole = screen_rows(&sample_table(), TerminalSize { columns: 80, rows: 40 });
+    assert!(whole.last().is_some_and(|last| last.text() == "q or Ctrl-C quits"));
 }

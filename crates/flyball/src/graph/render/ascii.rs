@@ -1,11 +1,11 @@
-//! The graph as text for a terminal: one box below the other, edges to the next box as
-//! arrows between them, edges that skip boxes on rails at the left, edges that go back on
-//! rails at the right, and what is known about a loop beside its header.
+//! Renders the graph as text for a terminal: boxes stacked vertically, edges to the next box as arrows between them,
+//! forward edges that skip boxes on rails at the left, back edges on rails at the right, and loop labels next to the
+//! header.
 
-use super::order::order;
-use super::{Scene, View, columns};
+use super::order::drawing_order;
+use super::{GraphScene, GraphView, display_width};
 
-/// The most rails on one side; edges that find no rail are listed below the drawing.
+/// Maximum number of rails per side; edges without a rail are listed below the drawing.
 const MAX_RAILS: usize = 12;
 
 const UP: u8 = 1;
@@ -13,53 +13,53 @@ const DOWN: u8 = 2;
 const LEFT: u8 = 4;
 const RIGHT: u8 = 8;
 
-/// The view as text.
-pub fn ascii(view: &View) -> String {
-    let scene = match Scene::new(view) {
+/// Renders the view as text.
+pub fn ascii(view: &GraphView) -> String {
+    let scene = match GraphScene::new(view) {
         Ok(scene) => scene,
         Err(why) => return format!("{why}\n"),
     };
     if scene.names.is_empty() {
         return "(no nodes)\n".to_owned();
     }
-    let plan = Plan::new(&scene);
+    let plan = AsciiLayout::new(&scene);
     let mut text = plan.draw();
-    for &(from, to) in &plan.left_over {
+    for &(from, to) in &plan.unplaced {
         text.push_str(&format!("also: {} → {}\n", scene.names[from], scene.names[to]));
     }
     text
 }
 
 /// All edges into one node on one side share a rail.
-struct Rail {
+struct EdgeRail {
     target: usize,
     sources: Vec<usize>,
     lane: usize,
 }
 
-/// Where a box is.
+/// Position of a box.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct BoxPlacement {
     top: usize,
     /// Rows of text in the box.
     rows: usize,
 }
 
-struct Plan<'a> {
-    scene: &'a Scene<'a>,
+struct AsciiLayout<'a> {
+    scene: &'a GraphScene<'a>,
     order: Vec<usize>,
-    places: Vec<Place>,
-    /// Straight on to the next box.
+    placements: Vec<BoxPlacement>,
+    /// Whether each box has an edge to the next one.
     next: Vec<bool>,
-    left: Vec<Rail>,
-    right: Vec<Rail>,
-    left_over: Vec<(usize, usize)>,
+    left: Vec<EdgeRail>,
+    right: Vec<EdgeRail>,
+    unplaced: Vec<(usize, usize)>,
     notes: Vec<Vec<String>>,
 }
 
-impl<'a> Plan<'a> {
-    fn new(scene: &'a Scene<'a>) -> Self {
-        let order = order(scene);
+impl<'a> AsciiLayout<'a> {
+    fn new(scene: &'a GraphScene<'a>) -> Self {
+        let order = drawing_order(scene);
         let count = order.len();
         let mut rank = vec![0; count];
         for (position, &node) in order.iter().enumerate() {
@@ -82,20 +82,29 @@ impl<'a> Plan<'a> {
             notes[header].extend(scene.label_lines(position));
         }
         let mut left_over = Vec::new();
-        let [left, right] = sides.map(|targets| rails(&targets, &rank, &mut left_over));
-        let mut plan = Plan { scene, order, places: Vec::new(), next, left, right, left_over, notes };
-        plan.places = plan.places();
+        let [left, right] = sides.map(|targets| assign_lanes(&targets, &rank, &mut left_over));
+        let mut plan = AsciiLayout {
+            scene,
+            order,
+            placements: Vec::new(),
+            next,
+            left,
+            right,
+            unplaced: left_over,
+            notes,
+        };
+        plan.placements = plan.place_boxes();
         plan
     }
 
-    fn places(&self) -> Vec<Place> {
-        let mut places = vec![Place::default(); self.order.len()];
+    fn place_boxes(&self) -> Vec<BoxPlacement> {
+        let mut places = vec![BoxPlacement::default(); self.order.len()];
         let mut top = 0;
         for &node in &self.order {
             let leaves = [&self.left, &self.right].into_iter().flatten().any(|r| r.sources.contains(&node));
             let two = self.scene.marks[node].is_some() || leaves;
             let rows = if two { 2 } else { 1 }.max(self.notes[node].len());
-            places[node] = Place { top, rows };
+            places[node] = BoxPlacement { top, rows };
             top += rows + 2 + if self.next[node] { 2 } else { 1 };
         }
         places
@@ -107,10 +116,10 @@ impl<'a> Plan<'a> {
     }
 
     fn draw(&self) -> String {
-        let title = |n: &usize| columns(&self.title(*n));
-        let mark = |n: &usize| self.scene.marks[*n].as_deref().map_or(0, columns);
+        let title = |n: &usize| display_width(&self.title(*n));
+        let mark = |n: &usize| self.scene.marks[*n].as_deref().map_or(0, display_width);
         let inner = self.order.iter().map(|n| title(n).max(mark(n))).max().unwrap_or(0);
-        let lanes = |rails: &[Rail]| rails.iter().map(|r| r.lane + 1).max().unwrap_or(0);
+        let lanes = |rails: &[EdgeRail]| rails.iter().map(|r| r.lane + 1).max().unwrap_or(0);
         let box_at = match lanes(&self.left) {
             0 => 0,
             n => 2 * n + 2,
@@ -122,22 +131,22 @@ impl<'a> Plan<'a> {
                 0 => 0,
                 n => 2 * n + 2,
             };
-        let height = self.places.iter().map(|p| p.top + p.rows + 4).max().unwrap_or(0);
+        let height = self.placements.iter().map(|p| p.top + p.rows + 4).max().unwrap_or(0);
         let mut canvas =
-            Canvas { lines: vec![vec![0; width]; height], heads: vec![vec![None; width]; height] };
+            AsciiCanvas { lines: vec![vec![0; width]; height], heads: vec![vec![None; width]; height] };
         for rail in &self.left {
             let lane = box_at.saturating_sub(3 + 2 * rail.lane);
-            self.rail(&mut canvas, rail, lane, box_at);
+            self.draw_rail(&mut canvas, rail, lane, box_at);
         }
         for rail in &self.right {
-            self.rail(&mut canvas, rail, box_end + 3 + 2 * rail.lane, box_end);
+            self.draw_rail(&mut canvas, rail, box_end + 3 + 2 * rail.lane, box_end);
         }
         let mut rows: Vec<String> = vec![String::new(); height];
         for &node in &self.order {
             self.draw_box(&mut rows, &canvas, node, (box_at, box_end, width));
         }
         let mut text = String::new();
-        let used = self.places.iter().map(|p| p.top + p.rows + 2).max().unwrap_or(0);
+        let used = self.placements.iter().map(|p| p.top + p.rows + 2).max().unwrap_or(0);
         for row in rows.iter().take(used) {
             text.push_str(row.trim_end());
             text.push('\n');
@@ -145,33 +154,33 @@ impl<'a> Plan<'a> {
         text
     }
 
-    /// From the second line of each source along the lane to the first line of the target.
-    fn rail(&self, canvas: &mut Canvas, rail: &Rail, lane: usize, side: usize) {
-        let to = self.places[rail.target].top + 1;
-        canvas.across(to, lane, side);
-        canvas.head(to, side, if lane < side { '▶' } else { '◀' });
+    /// Draws a rail from the second line of each source along the lane to the first line of the target.
+    fn draw_rail(&self, canvas: &mut AsciiCanvas, rail: &EdgeRail, lane: usize, side: usize) {
+        let to = self.placements[rail.target].top + 1;
+        canvas.draw_horizontal(to, lane, side);
+        canvas.draw_arrowhead(to, side, if lane < side { '▶' } else { '◀' });
         for &source in &rail.sources {
-            let from = self.places[source].top + 2;
-            canvas.across(from, lane, side);
-            canvas.down(lane, from, to);
+            let from = self.placements[source].top + 2;
+            canvas.draw_horizontal(from, lane, side);
+            canvas.draw_vertical(lane, from, to);
         }
     }
 
     fn draw_box(
         &self,
         rows: &mut [String],
-        canvas: &Canvas,
+        canvas: &AsciiCanvas,
         node: usize,
         (at, end, width): (usize, usize, usize),
     ) {
-        let place = self.places[node];
+        let place = self.placements[node];
         let inner = end - at - 3;
         let line = "─".repeat(inner + 2);
         let mut inside = vec![format!("┌{line}┐")];
         let texts = [Some(self.title(node)), self.scene.marks[node].clone()];
         for row in 0..place.rows {
             let text = texts.get(row).cloned().flatten().unwrap_or_default();
-            let fill = " ".repeat(inner.saturating_sub(columns(&text)));
+            let fill = " ".repeat(inner.saturating_sub(display_width(&text)));
             inside.push(format!("│ {text}{fill} │"));
         }
         inside.push(format!("└{line}┘"));
@@ -191,13 +200,17 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Gives each target a lane so that no two rails touch, short rails nearest to the boxes.
-fn rails(targets: &[Vec<usize>], rank: &[usize], left_over: &mut Vec<(usize, usize)>) -> Vec<Rail> {
-    let mut rails: Vec<(usize, usize, Rail)> = Vec::new();
+/// Assigns a lane to each target so that no two rails touch, with short rails closest to the boxes.
+fn assign_lanes(
+    targets: &[Vec<usize>],
+    rank: &[usize],
+    left_over: &mut Vec<(usize, usize)>,
+) -> Vec<EdgeRail> {
+    let mut rails: Vec<(usize, usize, EdgeRail)> = Vec::new();
     for (target, sources) in targets.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
         let ranks = || sources.iter().map(|&s| rank[s]).chain([rank[target]]);
         let (first, last) = (ranks().min().unwrap_or(0), ranks().max().unwrap_or(0));
-        rails.push((first, last, Rail { target, sources: sources.clone(), lane: 0 }));
+        rails.push((first, last, EdgeRail { target, sources: sources.clone(), lane: 0 }));
     }
     rails.sort_by_key(|(first, last, _)| (last - first, *first));
     let mut taken: Vec<Vec<(usize, usize)>> = vec![Vec::new(); MAX_RAILS];
@@ -216,21 +229,21 @@ fn rails(targets: &[Vec<usize>], rank: &[usize], left_over: &mut Vec<(usize, usi
     placed
 }
 
-/// Lines that may cross and meet.
-struct Canvas {
+/// A canvas on which lines may cross and join.
+struct AsciiCanvas {
     lines: Vec<Vec<u8>>,
     heads: Vec<Vec<Option<char>>>,
 }
 
-impl Canvas {
+impl AsciiCanvas {
     fn add(&mut self, row: usize, column: usize, ways: u8) {
         if let Some(cell) = self.lines.get_mut(row).and_then(|r| r.get_mut(column)) {
             *cell |= ways;
         }
     }
 
-    /// From a lane to the side of the box, which is not drawn over.
-    fn across(&mut self, row: usize, lane: usize, side: usize) {
+    /// Draws from a lane to the side of the box, without drawing over the box.
+    fn draw_horizontal(&mut self, row: usize, lane: usize, side: usize) {
         let (from, to) = if lane < side { (lane, side - 1) } else { (side + 1, lane) };
         for column in from..=to {
             let left = if column == lane && lane < side { 0 } else { LEFT };
@@ -239,7 +252,7 @@ impl Canvas {
         }
     }
 
-    fn down(&mut self, column: usize, a: usize, b: usize) {
+    fn draw_vertical(&mut self, column: usize, a: usize, b: usize) {
         let (top, bottom) = (a.min(b), a.max(b));
         for row in top..=bottom {
             let up = if row == top { 0 } else { UP };
@@ -248,7 +261,7 @@ impl Canvas {
         }
     }
 
-    fn head(&mut self, row: usize, side: usize, head: char) {
+    fn draw_arrowhead(&mut self, row: usize, side: usize, head: char) {
         let column = if head == '▶' { side.saturating_sub(1) } else { side + 1 };
         if let Some(cell) = self.heads.get_mut(row).and_then(|r| r.get_mut(column)) {
             *cell = Some(head);
@@ -260,11 +273,11 @@ impl Canvas {
             return String::new();
         };
         let cells = lines.iter().zip(heads).take(to).skip(from);
-        cells.map(|(&line, head)| head.unwrap_or_else(|| glyph(line))).collect()
+        cells.map(|(&line, head)| head.unwrap_or_else(|| line_glyph(line))).collect()
     }
 }
 
-fn glyph(ways: u8) -> char {
+fn line_glyph(ways: u8) -> char {
     const GLYPHS: [char; 16] =
         [' ', '│', '│', '│', '─', '╯', '╮', '┤', '─', '╰', '╭', '├', '─', '┴', '┬', '┼'];
     GLYPHS.get(usize::from(ways)).copied().unwrap_or(' ')

@@ -1,21 +1,21 @@
-//! The graph in DOT, for Graphviz: loops are clusters inside each other.
+//! Renders the graph in DOT for Graphviz: loops are nested clusters.
 
-use super::{Scene, View};
+use super::{GraphScene, GraphView};
 
-/// Fill colours by depth of the loop; light enough for black text.
+/// Fill colors by loop depth; light enough for black text.
 const FILLS: [&str; 4] = ["#eef4ff", "#fff3e0", "#ecf8ee", "#fbeefa"];
 
-/// The view in DOT.
-pub fn dot(view: &View) -> String {
-    let scene = match Scene::new(view) {
+/// Renders the view in DOT.
+pub fn dot(view: &GraphView) -> String {
+    let scene = match GraphScene::new(view) {
         Ok(scene) => scene,
         Err(why) => return format!("digraph workflow {{\n  label={};\n}}\n", quoted(&why)),
     };
     let mut text = String::from(
         "digraph workflow {\n  rankdir=TB;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n",
     );
-    inside(&scene, None, 1, &mut text);
-    for (&(from, to, _), closes) in scene.edges.iter().zip(&scene.closes) {
+    write_loop(&scene, None, 1, &mut text);
+    for (&(from, to, _), closes) in scene.edges.iter().zip(&scene.closed_loop) {
         // An edge that closes a loop must not push the header below the rest.
         let style = if closes.is_some() { " [constraint=false, style=bold, color=\"#3b6fd4\"]" } else { "" };
         text.push_str(&format!("  n{from} -> n{to}{style};\n"));
@@ -24,8 +24,8 @@ pub fn dot(view: &View) -> String {
     text
 }
 
-/// What stands directly in a loop, then the loops in it.
-fn inside(scene: &Scene<'_>, around: Option<usize>, depth: usize, text: &mut String) {
+/// Writes the nodes directly in a loop, then its inner loops.
+fn write_loop(scene: &GraphScene<'_>, around: Option<usize>, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     for node in (0..scene.names.len()).filter(|&n| scene.innermost[n] == around) {
         let mut label = scene.names[node].clone();
@@ -43,13 +43,13 @@ fn inside(scene: &Scene<'_>, around: Option<usize>, depth: usize, text: &mut Str
                 "{indent}subgraph cluster_{position} {{\n{indent}  label={label}; tooltip={}; style=\"rounded,filled\"; color=\"#7a8fb8\"; fillcolor=\"{fill}\";\n",
                 quoted(&found.id)
             ));
-            inside(scene, Some(position), depth + 1, text);
+            write_loop(scene, Some(position), depth + 1, text);
             text.push_str(&format!("{indent}}}\n"));
         }
     }
 }
 
-/// A DOT string: quotes and backslashes are escaped, line breaks written as DOT wants them.
+/// A DOT string with escaped quotes and backslashes and DOT line breaks.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}\"", escaped.replace('\n', "\\n"))

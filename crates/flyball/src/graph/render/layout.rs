@@ -1,60 +1,59 @@
-//! Where everything stands in a drawing with layers. Each loop is laid out on its own and
-//! then stands as one box in the layout around it, so loops never overlap anything that is
-//! not in them. In each layout the nodes stand in layers (the longest way decides), edges
-//! that skip layers get a slot in each, and slots are ordered and moved so that edges are
-//! short and straight. All in whole pixels.
+//! Layered layout. Each loop is laid out separately and then placed as one box in the enclosing layout, so loops never
+//! overlap anything outside them. In each layout the nodes are arranged in layers (by longest path), edges that skip
+//! layers get a slot in each, and slots are ordered and moved so that edges are short and straight. All coordinates are
+//! whole pixels.
 
 use std::collections::BTreeMap;
 
-use super::{Scene, columns};
+use super::{GraphScene, display_width};
 
-/// Free space around what is in a loop.
-pub(super) const PAD: i64 = 16;
-/// Free space between layers.
-pub(super) const GAP: i64 = 42;
-/// Room for the edges back at the right of a loop.
-pub(super) const RAIL: i64 = 22;
+/// Padding inside a loop.
+pub(super) const PADDING: i64 = 16;
+/// Space between layers.
+pub(super) const LAYER_GAP: i64 = 42;
+/// Width reserved for back edges at the right of a loop.
+pub(super) const RAIL_WIDTH: i64 = 22;
 /// Height of a line of text.
-pub(super) const LINE: i64 = 18;
-/// Width of a letter.
-const LETTER: i64 = 8;
-/// Room for an edge that passes a layer.
-const SLOT: i64 = 12;
-/// Free space between things in one layer.
-const BESIDE: i64 = 26;
-/// A badge of so many letters is short.
-const SHORT_LABEL: usize = 16;
-/// How often the order and the places are improved.
+pub(super) const LINE_HEIGHT: i64 = 18;
+/// Width of a character.
+const CHAR_WIDTH: i64 = 8;
+/// Width of a slot for an edge that passes a layer.
+const SLOT_WIDTH: i64 = 12;
+/// Space between items in one layer.
+const ITEM_GAP: i64 = 26;
+/// Maximum length of a short badge, in characters.
+const MAX_SHORT_LABEL_CHARS: usize = 16;
+/// Number of passes that improve order and positions.
 const SWEEPS: usize = 8;
 
-/// What stands in a layer.
+/// Kind of an item in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LayoutItemKind {
     Node(usize),
     Loop(usize),
-    /// An edge on its way, by place in the scene's edges.
+    /// An edge that passes through, by index in the scene's edges.
     Slot,
 }
 
-/// One thing in a layout. `x` is its middle.
+/// An item of a layout. `x` is its center.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub kind: Kind,
+pub(super) struct LayoutItem {
+    pub kind: LayoutItemKind,
     pub layer: usize,
     pub x: i64,
     width: i64,
     height: i64,
 }
 
-/// The layout of one loop, or of everything; places are relative to its corner.
+/// The layout of one loop, or of the whole graph; positions are relative to its corner.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Level {
-    pub items: Vec<Item>,
-    /// For each layer the items from left to right.
+pub(super) struct LoopLayout {
+    pub items: Vec<LayoutItem>,
+    /// Items of each layer, from left to right.
     pub layers: Vec<Vec<usize>>,
     /// Top and height of each layer.
     pub bands: Vec<(i64, i64)>,
-    /// The slots of an edge, from top to bottom.
+    /// Slots of an edge, from top to bottom.
     pub slots: BTreeMap<usize, Vec<usize>>,
     pub width: i64,
     pub height: i64,
@@ -62,76 +61,77 @@ pub(super) struct Level {
     item_of: BTreeMap<usize, usize>,
 }
 
-impl Level {
-    /// The item that is or holds this node.
-    pub(super) fn holding(&self, node: usize) -> Option<usize> {
+impl LoopLayout {
+    /// The item that is or contains this node.
+    pub(super) fn item_holding(&self, node: usize) -> Option<usize> {
         self.item_of.get(&node).copied()
     }
 }
 
 /// Width and height of a node's box.
-pub(super) fn node_size(scene: &Scene<'_>, node: usize) -> (i64, i64) {
-    let mark = scene.marks[node].as_deref().map_or(0, columns);
-    let letters = columns(&scene.names[node]).max(mark);
+pub(super) fn node_size(scene: &GraphScene<'_>, node: usize) -> (i64, i64) {
+    let mark = scene.marks[node].as_deref().map_or(0, display_width);
+    let letters = display_width(&scene.names[node]).max(mark);
     let width = (text_width(letters) + 28).max(84);
     (width, if mark > 0 { 52 } else { 38 })
 }
 
 fn text_width(letters: usize) -> i64 {
-    i64::try_from(letters).unwrap_or(0) * LETTER
+    i64::try_from(letters).unwrap_or(0) * CHAR_WIDTH
 }
 
-/// The layouts of all loops, by position, and last the layout of everything.
-pub(super) fn levels(scene: &Scene<'_>) -> Vec<Level> {
+/// The layouts of all loops, by position, followed by the layout of the whole graph.
+pub(super) fn layout_all(scene: &GraphScene<'_>) -> Vec<LoopLayout> {
     let count = scene.view.loops.len();
-    let mut levels = vec![Level::default(); count + 1];
-    // Inner loops stand after outer ones in the list; they have to be measured first.
+    let mut levels = vec![LoopLayout::default(); count + 1];
+    // Inner loops come after outer ones in the list but must be measured first.
     for position in (0..count).rev() {
-        levels[position] = level(scene, Some(position), &levels);
+        levels[position] = layout_loop(scene, Some(position), &levels);
     }
-    levels[count] = level(scene, None, &levels);
+    levels[count] = layout_loop(scene, None, &levels);
     levels
 }
 
-fn level(scene: &Scene<'_>, around: Option<usize>, inner: &[Level]) -> Level {
-    let mut level = Level::default();
-    fill(scene, around, inner, &mut level);
-    let ways = ways(scene, around, &level);
+fn layout_loop(scene: &GraphScene<'_>, around: Option<usize>, inner: &[LoopLayout]) -> LoopLayout {
+    let mut level = LoopLayout::default();
+    add_items(scene, around, inner, &mut level);
+    let ways = edge_spans(scene, around, &level);
     assign_layers(&mut level, &ways);
     add_slots(&mut level, &ways);
     sort_layers(&mut level);
-    place(&mut level);
+    assign_positions(&mut level);
     let entered = ways.iter().any(|way| way.from.is_none());
-    measure(scene, around, entered, &mut level);
+    compute_size(scene, around, entered, &mut level);
     level
 }
 
-/// The nodes and loops that stand directly in here, those that a run reaches first first.
-fn fill(scene: &Scene<'_>, around: Option<usize>, inner: &[Level], level: &mut Level) {
-    let mut found: Vec<(usize, usize, Kind, i64, i64)> = Vec::new();
+/// Adds the nodes and loops that are directly in this layout, in the order in which a run reaches them.
+fn add_items(scene: &GraphScene<'_>, around: Option<usize>, inner: &[LoopLayout], level: &mut LoopLayout) {
+    let mut found: Vec<(usize, usize, LayoutItemKind, i64, i64)> = Vec::new();
     for node in (0..scene.names.len()).filter(|&n| scene.innermost[n] == around) {
         let (width, height) = node_size(scene, node);
-        found.push((scene.distance[node], node, Kind::Node(node), width, height));
+        found.push((scene.distance[node], node, LayoutItemKind::Node(node), width, height));
     }
     for (position, child) in scene.view.loops.iter().enumerate() {
         if child.parent == around {
             let header = scene.headers[position];
             let (width, height) = (inner[position].width, inner[position].height);
-            let kind = Kind::Loop(position);
+            let kind = LayoutItemKind::Loop(position);
             found.push((scene.distance[header], header, kind, width, height));
         }
     }
     found.sort_by_key(|item| (item.0, item.1));
     for (_, _, kind, width, height) in found {
-        level.items.push(Item { kind, layer: 0, x: 0, width, height });
+        level.items.push(LayoutItem { kind, layer: 0, x: 0, width, height });
     }
     for node in 0..scene.names.len() {
-        let chain = scene.around(node);
+        let chain = scene.enclosing_loops(node);
         let inside = match around {
             None => Some(0),
             Some(position) => chain.iter().position(|&l| l == position).map(|at| at + 1),
         };
-        let kind = inside.map(|at| chain.get(at).map_or(Kind::Node(node), |&l| Kind::Loop(l)));
+        let kind =
+            inside.map(|at| chain.get(at).map_or(LayoutItemKind::Node(node), |&l| LayoutItemKind::Loop(l)));
         let item = kind.and_then(|kind| level.items.iter().position(|i| i.kind == kind));
         if let Some(item) = item {
             level.item_of.insert(node, item);
@@ -140,25 +140,27 @@ fn fill(scene: &Scene<'_>, around: Option<usize>, inner: &[Level], level: &mut L
 }
 
 /// How an edge passes this layout: from an item or from above, to an item or to below.
-struct Way {
+struct EdgeSpan {
     edge: usize,
     from: Option<usize>,
     to: Option<usize>,
 }
 
-fn ways(scene: &Scene<'_>, around: Option<usize>, level: &Level) -> Vec<Way> {
+fn edge_spans(scene: &GraphScene<'_>, around: Option<usize>, level: &LoopLayout) -> Vec<EdgeSpan> {
     let mut ways = Vec::new();
     for (edge, &(from, to, _)) in scene.edges.iter().enumerate() {
         if scene.is_drawn_before(edge) {
             continue;
         }
-        let (a, b) = (level.holding(from), level.holding(to));
-        let way = match (a, b, scene.closes[edge]) {
-            (Some(a), Some(b), None) if a != b => Way { edge, from: Some(a), to: Some(b) },
-            (Some(a), None, None) => Way { edge, from: Some(a), to: None },
-            (None, Some(b), None) => Way { edge, from: None, to: Some(b) },
-            // An edge back leaves inner loops below and then goes up at the right.
-            (Some(a), None, Some(closed)) if Some(closed) != around => Way { edge, from: Some(a), to: None },
+        let (a, b) = (level.item_holding(from), level.item_holding(to));
+        let way = match (a, b, scene.closed_loop[edge]) {
+            (Some(a), Some(b), None) if a != b => EdgeSpan { edge, from: Some(a), to: Some(b) },
+            (Some(a), None, None) => EdgeSpan { edge, from: Some(a), to: None },
+            (None, Some(b), None) => EdgeSpan { edge, from: None, to: Some(b) },
+            // A back edge leaves inner loops at the bottom and then goes up at the right.
+            (Some(a), None, Some(closed)) if Some(closed) != around => {
+                EdgeSpan { edge, from: Some(a), to: None }
+            }
             _ => continue,
         };
         ways.push(way);
@@ -166,10 +168,10 @@ fn ways(scene: &Scene<'_>, around: Option<usize>, level: &Level) -> Vec<Way> {
     ways
 }
 
-/// An item stands one layer below the lowest that leads to it.
-fn assign_layers(level: &mut Level, ways: &[Way]) {
+/// Places each item one layer below its lowest predecessor.
+fn assign_layers(level: &mut LoopLayout, ways: &[EdgeSpan]) {
     let spans: Vec<(usize, usize)> = ways.iter().filter_map(|w| w.from.zip(w.to)).collect();
-    // No way is longer than there are items, so this many rounds settle it.
+    // No path is longer than the number of items, so this many rounds suffice.
     for _ in 0..level.items.len() {
         let mut changed = false;
         for &(from, to) in &spans {
@@ -190,7 +192,7 @@ fn assign_layers(level: &mut Level, ways: &[Way]) {
     }
 }
 
-fn add_slots(level: &mut Level, ways: &[Way]) {
+fn add_slots(level: &mut LoopLayout, ways: &[EdgeSpan]) {
     for way in ways {
         let first = way.from.map_or(0, |item| level.items[item].layer + 1);
         let end = way.to.map_or(level.layers.len(), |item| level.items[item].layer);
@@ -198,7 +200,7 @@ fn add_slots(level: &mut Level, ways: &[Way]) {
         let mut slots = Vec::new();
         for layer in first..end {
             let slot = level.items.len();
-            let item = Item { kind: Kind::Slot, layer, x: 0, width: SLOT, height: 0 };
+            let item = LayoutItem { kind: LayoutItemKind::Slot, layer, x: 0, width: SLOT_WIDTH, height: 0 };
             level.items.push(item);
             level.layers[layer].push(slot);
             level.links.extend(last.map(|before| (before, slot)));
@@ -210,9 +212,8 @@ fn add_slots(level: &mut Level, ways: &[Way]) {
     }
 }
 
-/// Puts each item near the middle of what it is linked to in the layer before, then in the
-/// layer after, again and again.
-fn sort_layers(level: &mut Level) {
+/// Repeatedly moves each item toward the center of its neighbors in the previous layer, then in the next layer.
+fn sort_layers(level: &mut LoopLayout) {
     for sweep in 0..SWEEPS {
         let down = sweep % 2 == 0;
         let count = level.layers.len();
@@ -225,14 +226,14 @@ fn sort_layers(level: &mut Level) {
                 }
             }
             let mut items = std::mem::take(&mut level.layers[layer]);
-            items.sort_by_key(|&item| middle(level, item, down, &rank).unwrap_or(rank[item]));
+            items.sort_by_key(|&item| mean_of_neighbors(level, item, down, &rank).unwrap_or(rank[item]));
             level.layers[layer] = items;
         }
     }
 }
 
 /// The mean of a value over the linked items above (or below).
-fn middle(level: &Level, item: usize, above: bool, value: &[i64]) -> Option<i64> {
+fn mean_of_neighbors(level: &LoopLayout, item: usize, above: bool, value: &[i64]) -> Option<i64> {
     let (mut sum, mut count) = (0, 0);
     for &(a, b) in &level.links {
         let other = if above && b == item {
@@ -248,10 +249,10 @@ fn middle(level: &Level, item: usize, above: bool, value: &[i64]) -> Option<i64>
     (count > 0).then(|| sum / count)
 }
 
-/// Moves each layer as near as possible to what it is linked to, in its order.
-fn place(level: &mut Level) {
+/// Moves each layer as close as possible to its linked items, keeping its order.
+fn assign_positions(level: &mut LoopLayout) {
     for layer in 0..level.layers.len() {
-        settle(level, layer, &[]);
+        place_layer(level, layer, &[]);
     }
     for sweep in 0..SWEEPS {
         let down = sweep % 2 == 0;
@@ -261,24 +262,24 @@ fn place(level: &mut Level) {
             let xs: Vec<i64> = level.items.iter().map(|i| i.x).collect();
             let wanted: Vec<i64> = level.layers[layer]
                 .iter()
-                .map(|&item| middle(level, item, down, &xs).unwrap_or(xs[item]))
+                .map(|&item| mean_of_neighbors(level, item, down, &xs).unwrap_or(xs[item]))
                 .collect();
-            settle(level, layer, &wanted);
+            place_layer(level, layer, &wanted);
         }
     }
 }
 
-/// Least squares with distances kept: neighbours that would come too near move together.
-fn settle(level: &mut Level, layer: usize, wanted: &[i64]) {
+/// Least squares with minimum distances: neighbors that would come too close move together.
+fn place_layer(level: &mut LoopLayout, layer: usize, wanted: &[i64]) {
     let items = level.layers[layer].clone();
     let mut offset = 0;
-    // Blocks of (sum of wishes, number); a block's place is its mean.
+    // Blocks of (sum of wanted positions, count); a block's position is its mean.
     let mut blocks: Vec<(i64, i64)> = Vec::new();
     let mut offsets = Vec::new();
     for (position, &item) in items.iter().enumerate() {
         if let Some(&before) = position.checked_sub(1).and_then(|p| items.get(p)) {
             let half = (level.items[before].width + level.items[item].width) / 2;
-            offset += half + BESIDE;
+            offset += half + ITEM_GAP;
         }
         offsets.push(offset);
         let wish = wanted.get(position).copied().unwrap_or(offset) - offset;
@@ -296,41 +297,41 @@ fn settle(level: &mut Level, layer: usize, wanted: &[i64]) {
         let at = sum / count;
         (0..count).map(move |_| at)
     });
-    // With no wishes the layer is centred around zero.
+    // Without wanted positions the layer is centered around zero.
     let shift = if wanted.is_empty() { offset / 2 } else { 0 };
     for (&item, offset) in items.iter().zip(offsets) {
         level.items[item].x = places.next().unwrap_or(0) + offset - shift;
     }
 }
 
-/// Turns middles into places from the corner, stacks the layers, and adds the borders.
-fn measure(scene: &Scene<'_>, around: Option<usize>, entered: bool, level: &mut Level) {
+/// Converts centers to corner-relative positions, stacks the layers, and adds the borders.
+fn compute_size(scene: &GraphScene<'_>, around: Option<usize>, entered: bool, level: &mut LoopLayout) {
     let left = level.items.iter().map(|i| i.x - i.width / 2).min().unwrap_or(0);
     let right = level.items.iter().map(|i| i.x + i.width / 2).max().unwrap_or(0);
     let lines = around.map_or_else(Vec::new, |position| scene.label_lines(position));
-    let letters = lines.iter().map(|l| columns(l)).max().unwrap_or(0);
-    // An edge that comes in from above should pass beside the badge, if that is short.
+    let letters = lines.iter().map(|l| display_width(l)).max().unwrap_or(0);
+    // An edge from above should pass beside the badge, if the badge is short.
     let first = level.items.iter().filter(|i| i.layer == 0).map(|i| i.x).min();
     let beside = match first {
-        Some(first) if entered && letters <= SHORT_LABEL => {
-            (text_width(letters) + 2 * PAD - (first - left + PAD)).max(0)
+        Some(first) if entered && letters <= MAX_SHORT_LABEL_CHARS => {
+            (text_width(letters) + 2 * PADDING - (first - left + PADDING)).max(0)
         }
         _ => 0,
     };
     let left = left - beside;
-    let label = text_width(letters) + 2 * PAD;
-    let rail = if around.is_some() { RAIL } else { 0 };
-    level.width = (right - left + 2 * PAD + rail).max(label);
-    let spare = level.width - (right - left + 2 * PAD + rail);
+    let label = text_width(letters) + 2 * PADDING;
+    let rail = if around.is_some() { RAIL_WIDTH } else { 0 };
+    level.width = (right - left + 2 * PADDING + rail).max(label);
+    let spare = level.width - (right - left + 2 * PADDING + rail);
     for item in &mut level.items {
-        item.x += PAD - left + spare / 2;
+        item.x += PADDING - left + spare / 2;
     }
-    let mut top = PAD + LINE * i64::try_from(lines.len()).unwrap_or(0);
+    let mut top = PADDING + LINE_HEIGHT * i64::try_from(lines.len()).unwrap_or(0);
     for items in &level.layers {
         let height = items.iter().map(|&i| level.items[i].height).max().unwrap_or(0);
         level.bands.push((top, height));
-        top += height + GAP;
+        top += height + LAYER_GAP;
     }
-    // Below the last layer an edge back may have to turn to the right.
-    level.height = (top - GAP).max(PAD) + PAD + rail / 3;
+    // Below the last layer a back edge may have to turn to the right.
+    level.height = (top - LAYER_GAP).max(PADDING) + PADDING + rail / 3;
 }

@@ -1,16 +1,16 @@
-//! The graph in Mermaid, as Markdown pages draw it: loops are subgraphs inside each other.
+//! Renders the graph in Mermaid, for Markdown pages: loops are nested subgraphs.
 
-use super::{Scene, View};
+use super::{GraphScene, GraphView};
 
-/// The view in Mermaid.
-pub fn mermaid(view: &View) -> String {
+/// Renders the view in Mermaid.
+pub fn mermaid(view: &GraphView) -> String {
     let mut text = String::from("flowchart TD\n");
-    let scene = match Scene::new(view) {
+    let scene = match GraphScene::new(view) {
         Ok(scene) => scene,
         Err(why) => return format!("{text}  n0[{}]\n", quoted(&why)),
     };
-    inside(&scene, None, 1, &mut text);
-    for (&(from, to, _), closes) in scene.edges.iter().zip(&scene.closes) {
+    write_loop(&scene, None, 1, &mut text);
+    for (&(from, to, _), closes) in scene.edges.iter().zip(&scene.closed_loop) {
         let arrow = if closes.is_some() { "-.->" } else { "-->" };
         text.push_str(&format!("  n{from} {arrow} n{to}\n"));
     }
@@ -20,8 +20,8 @@ pub fn mermaid(view: &View) -> String {
     text
 }
 
-/// What stands directly in a loop, then the loops in it.
-fn inside(scene: &Scene<'_>, around: Option<usize>, depth: usize, text: &mut String) {
+/// Writes the nodes directly in a loop, then its inner loops.
+fn write_loop(scene: &GraphScene<'_>, around: Option<usize>, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     for node in (0..scene.names.len()).filter(|&n| scene.innermost[n] == around) {
         let mut label = quoted(&scene.names[node]);
@@ -34,7 +34,7 @@ fn inside(scene: &Scene<'_>, around: Option<usize>, depth: usize, text: &mut Str
         if found.parent == around {
             let label = quoted(&scene.label_lines(position).join(" · "));
             text.push_str(&format!("{indent}subgraph l{position} [{label}]\n"));
-            inside(scene, Some(position), depth + 1, text);
+            write_loop(scene, Some(position), depth + 1, text);
             text.push_str(&format!("{indent}end\n"));
         }
     }
@@ -44,8 +44,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
-/// Everything that Mermaid or the page around it could read as more than a letter becomes
-/// a character code.
+/// Escapes every character that Mermaid or the surrounding page could interpret.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

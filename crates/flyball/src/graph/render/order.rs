@@ -1,24 +1,23 @@
-//! One line of nodes from first to last, with each loop in one piece, for drawings that put
-//! one node below the other.
+//! A linear order of nodes, with each loop contiguous, for drawings that stack nodes vertically.
 
-use super::Scene;
+use super::GraphScene;
 
-/// The nodes so that every edge points down except those that close a loop.
-pub(super) fn order(scene: &Scene<'_>) -> Vec<usize> {
+/// Orders the nodes so that every edge points down except those that close a loop.
+pub(super) fn drawing_order(scene: &GraphScene<'_>) -> Vec<usize> {
     let count = scene.names.len();
     let mut waiting = vec![0usize; count];
-    let forward = || scene.edges.iter().zip(&scene.closes).filter(|(_, c)| c.is_none());
+    let forward = || scene.edges.iter().zip(&scene.closed_loop).filter(|(_, c)| c.is_none());
     for (&(_, to, _), _) in forward() {
         waiting[to] += 1;
     }
     let mut ready: Vec<usize> = (0..count).filter(|&n| waiting[n] == 0).collect();
     let mut order: Vec<usize> = Vec::new();
-    // Nodes that something placed leads to come first, the newest lead first.
+    // Prefer nodes with a placed predecessor, the most recently placed first.
     let mut led = vec![0usize; count];
     while !ready.is_empty() {
-        let last = order.last().map_or_else(Vec::new, |&n: &usize| scene.around(n));
+        let last = order.last().map_or_else(Vec::new, |&n: &usize| scene.enclosing_loops(n));
         let rank = |n: usize| {
-            let around = scene.around(n);
+            let around = scene.enclosing_loops(n);
             let shared = around.iter().zip(&last).take_while(|(a, b)| a == b).count();
             (std::cmp::Reverse((shared, led[n])), scene.distance[n], n)
         };
@@ -37,7 +36,7 @@ pub(super) fn order(scene: &Scene<'_>) -> Vec<usize> {
             }
         }
     }
-    // Loops of another graph could leave nodes in a circle; they are drawn all the same.
+    // Loops of another graph could leave nodes in a cycle; they are still drawn.
     let mut placed = vec![false; count];
     order.iter().for_each(|&n| placed[n] = true);
     order.extend((0..count).filter(|&n| !placed[n]));

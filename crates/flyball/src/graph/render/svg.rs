@@ -1,17 +1,16 @@
-//! The graph as SVG: one file without scripts or fonts of its own, readable on light and on
-//! dark pages.
+//! Renders the graph as SVG: one file without scripts or embedded fonts, readable on light and dark pages.
 
-use super::routes::{Page, Rect, Route, page};
-use super::{Scene, View};
+use super::routes::{EdgeRoute, GraphDrawing, Rect, layout_drawing};
+use super::{GraphScene, GraphView};
 
-/// How round the corners of an edge back are.
+/// Corner radius of a back edge.
 const CORNER: i64 = 9;
-/// Free space around the drawing.
+/// Margin around the drawing.
 const MARGIN: i64 = 8;
-/// Colours of loops; loops further in take the next.
-const COLOURS: usize = 5;
-/// How much of a name the tooltip shows.
-const TOOLTIP: usize = 400;
+/// Number of loop colors; nested loops take the next one.
+const COLOR_COUNT: usize = 5;
+/// Maximum length of a name in a tooltip, in characters.
+const MAX_TOOLTIP_CHARS: usize = 400;
 
 const STYLE: &str = "\
 text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1c2430}\
@@ -27,64 +26,64 @@ text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',mon
 .c0{--c:#7fb0ff}.c1{--c:#f0a95a}.c2{--c:#6fd39a}.c3{--c:#d59bf0}.c4{--c:#5fcfdd}.group{fill-opacity:.1}\
 .badge{fill:var(--c)}.back{stroke:var(--c)}.back-tip{fill:var(--c)}.badge .halt{fill:#ff8088}}";
 
-/// The view as SVG.
-pub fn svg(view: &View) -> String {
-    let scene = match Scene::new(view) {
+/// Renders the view as SVG.
+pub fn svg(view: &GraphView) -> String {
+    let scene = match GraphScene::new(view) {
         Ok(scene) => scene,
-        Err(why) => return message(&why),
+        Err(why) => return message_svg(&why),
     };
     if scene.names.is_empty() {
-        return message("no nodes");
+        return message_svg("no nodes");
     }
-    let page = page(&scene);
-    let mut out = open(page.width + 2 * MARGIN, page.height + 2 * MARGIN);
+    let page = layout_drawing(&scene);
+    let mut out = open_svg(page.width + 2 * MARGIN, page.height + 2 * MARGIN);
     out.push_str(&format!("<g transform=\"translate({MARGIN} {MARGIN})\">\n"));
     for (position, rect) in page.loops.iter().enumerate() {
-        group(&scene, position, *rect, &mut out);
+        draw_loop(&scene, position, *rect, &mut out);
     }
-    routes(&scene, &page, &mut out);
+    draw_routes(&scene, &page, &mut out);
     for (node, rect) in page.nodes.iter().enumerate() {
         draw_node(&scene, node, *rect, &mut out);
     }
     // Badges last, so that no line runs over them.
     for (position, rect) in page.loops.iter().enumerate() {
-        badge(&scene, position, *rect, &mut out);
+        draw_badge(&scene, position, *rect, &mut out);
     }
     out.push_str("</g>\n</svg>\n");
     out
 }
 
-fn open(width: i64, height: i64) -> String {
+fn open_svg(width: i64, height: i64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"workflow graph\">\n<style>{STYLE}</style>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n"
     )
 }
 
-fn message(why: &str) -> String {
+fn message_svg(why: &str) -> String {
     let text = escaped(why);
-    format!("{}<text x=\"16\" y=\"30\">{text}</text>\n</svg>\n", open(760, 48))
+    format!("{}<text x=\"16\" y=\"30\">{text}</text>\n</svg>\n", open_svg(760, 48))
 }
 
-fn colour(scene: &Scene<'_>, position: usize) -> usize {
-    // Loops beside each other differ too: neighbours at one depth start one further on.
+fn color(scene: &GraphScene<'_>, position: usize) -> usize {
+    // Vary colors among sibling loops as well.
     let depth = scene.view.loops[position].depth;
     let before = scene.view.loops.iter().take(position);
     let roots = before.filter(|l| l.depth == 0).count();
     let root = if depth == 0 { roots } else { roots.saturating_sub(1) };
-    (depth + root) % COLOURS
+    (depth + root) % COLOR_COUNT
 }
 
-fn group(scene: &Scene<'_>, position: usize, rect: Rect, out: &mut String) {
+fn draw_loop(scene: &GraphScene<'_>, position: usize, rect: Rect, out: &mut String) {
     let Rect { x, y, width, height } = rect;
-    let (class, id) = (colour(scene, position), escaped(&scene.view.loops[position].id));
+    let (class, id) = (color(scene, position), escaped(&scene.view.loops[position].id));
     out.push_str(&format!(
         "<rect class=\"group c{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"14\"><title>{id}</title></rect>\n"
     ));
 }
 
-fn badge(scene: &Scene<'_>, position: usize, rect: Rect, out: &mut String) {
+fn draw_badge(scene: &GraphScene<'_>, position: usize, rect: Rect, out: &mut String) {
     let label = scene.label(position);
-    let class = colour(scene, position);
+    let class = color(scene, position);
     let halt = label.halt.map_or_else(String::new, |halt| {
         format!("<tspan class=\"halt\"> · halted: {}</tspan>", escaped(&halt))
     });
@@ -94,16 +93,16 @@ fn badge(scene: &Scene<'_>, position: usize, rect: Rect, out: &mut String) {
         escaped(&label.badge)
     ));
     if let Some(trend) = label.trend {
-        let y = y + super::layout::LINE;
+        let y = y + super::layout::LINE_HEIGHT;
         let trend = escaped(&trend);
         out.push_str(&format!("<text class=\"badge trend c{class}\" x=\"{x}\" y=\"{y}\">{trend}</text>\n"));
     }
 }
 
-fn draw_node(scene: &Scene<'_>, node: usize, rect: Rect, out: &mut String) {
+fn draw_node(scene: &GraphScene<'_>, node: usize, rect: Rect, out: &mut String) {
     let Rect { x, y, width, height } = rect;
     let now = if scene.current == Some(node) { " now" } else { "" };
-    let title = escaped(&super::shown(scene.full_names[node], TOOLTIP));
+    let title = escaped(&super::display_name(scene.full_names[node], MAX_TOOLTIP_CHARS));
     out.push_str(&format!(
         "<g><title>{title}</title><rect class=\"node{now}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>"
     ));
@@ -119,22 +118,22 @@ fn draw_node(scene: &Scene<'_>, node: usize, rect: Rect, out: &mut String) {
     out.push_str("</g>\n");
 }
 
-fn routes(scene: &Scene<'_>, page: &Page, out: &mut String) {
+fn draw_routes(scene: &GraphScene<'_>, page: &GraphDrawing, out: &mut String) {
     for route in &page.routes {
         let (line, tip) = match route.closes {
             None => ("line".to_owned(), "tip".to_owned()),
             Some(closed) => {
-                let class = colour(scene, closed);
+                let class = color(scene, closed);
                 (format!("line back c{class}"), format!("tip back-tip c{class}"))
             }
         };
-        let (path, head) = (path(route), head(route));
+        let (path, head) = (path_data(route), arrowhead(route));
         out.push_str(&format!("<path class=\"{line}\" d=\"{path}\"/><path class=\"{tip}\" d=\"{head}\"/>\n"));
     }
 }
 
-/// Swings between columns on the way down, rounds the corners on the way back.
-fn path(route: &Route) -> String {
+/// Path data: curves between columns going down, rounded corners going back up.
+fn path_data(route: &EdgeRoute) -> String {
     let mut path = String::new();
     let mut before: Option<(i64, i64)> = None;
     for &(x, y) in &route.down {
@@ -170,8 +169,8 @@ fn corner(from: (i64, i64), at: (i64, i64), to: (i64, i64)) -> String {
     format!("L{} {}Q{} {} {} {}", a.0, a.1, at.0, at.1, b.0, b.1)
 }
 
-/// Down into the top of a node, or left into its side.
-fn head(route: &Route) -> String {
+/// An arrowhead pointing down into the top of a node, or left into its side.
+fn arrowhead(route: &EdgeRoute) -> String {
     if let Some(&(x, y)) = route.back.last() {
         return format!("M{x} {y}l9 -4.5v9z");
     }
@@ -179,7 +178,7 @@ fn head(route: &Route) -> String {
     format!("M{x} {y}l-4.5 -9h9z")
 }
 
-/// Text that XML cannot read as anything else.
+/// Escapes text for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! Text from transcripts made harmless: whatever an agent, a tool or a file's name says, it is shown and never run.
+//! HTML escaping: text from agents, tools and file names is displayed, never interpreted.
 
-/// A text as the inside of an element or of an attribute in double quotes.
-pub(super) fn escaped(text: &str) -> String {
+/// Escapes a text for element content or a double-quoted attribute.
+pub(super) fn escape_html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
         match c {
@@ -11,12 +11,12 @@ pub(super) fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\n' | '\t' => safe.push(' '),
-            // A number and its percent sign stay on one line.
+            // Keep a number and its percent sign on one line.
             '%' if safe.ends_with(' ') => {
                 safe.pop();
                 safe.push_str("\u{a0}%");
             }
-            // Not allowed in a page, or turning the direction of writing around.
+            // Control characters are not allowed in a page, and bidi controls reverse the text direction.
             c if c.is_control() => safe.push('\u{fffd}'),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
                 safe.push('\u{fffd}')

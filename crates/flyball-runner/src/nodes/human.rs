@@ -1,0 +1,21 @@
+//! Say and human nodes: messages to a person, and questions whose answer is the output.
+
+use crate::engine::{NodeOutcome, RunStop, Turn};
+use crate::workflow::spec::{HumanNode, SayNode};
+use flyball::EventKind;
+
+/// Sends a message.
+pub(super) fn run_say(turn: &mut Turn<'_>, say: &SayNode) -> Result<NodeOutcome, RunStop> {
+    let text = turn.walk.vars.render(&say.text);
+    super::human_io::send_message(turn, &text)?;
+    Ok(NodeOutcome::success(text))
+}
+
+/// Asks a question; the answer is the node's output.
+pub(super) fn run(turn: &mut Turn<'_>, human: &HumanNode) -> Result<NodeOutcome, RunStop> {
+    let question = turn.walk.vars.render(&human.ask);
+    let asked = turn.event(EventKind::QuestionAsked { text: question.clone() });
+    turn.walk.request(&asked)?;
+    let answer = super::human_io::next_text(turn, &question)?;
+    Ok(NodeOutcome::success(answer))
+}
