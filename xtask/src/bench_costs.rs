@@ -4,8 +4,9 @@
 //! The cost of an event is the difference between a run with 2N events and one with N, which excludes startup. The
 //! counts of a server vary by a few percent with thread scheduling.
 
-use crate::command::{command, print_line, target_dir};
-use crate::{bench, tools};
+use crate::command::{cargo, command, print_line, run as run_command, target_dir};
+use crate::external_checks::into_result;
+use crate::tools;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -28,7 +29,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         _ => return Err("usage: cargo xtask bench costs [--beside PROGRAM]".to_owned()),
     };
     tools::ensure_program("valgrind", "valgrind")?;
-    bench::build_programs()?;
+    let build = ["build", "--release", "--package", "flyball-cli"];
+    run_command(cargo(&build)).and_then(into_result)?;
     let own = target_dir().join("release/flyball");
     for (name, measure) in [
         ("a cold hook call", measure_hook as fn(&Path, &Path) -> Result<u64, String>),
