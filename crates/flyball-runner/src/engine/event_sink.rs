@@ -114,20 +114,13 @@ impl EventSink {
     }
 
     /// Decides on events in order. A durable sink commits them together before this returns.
-    pub(super) fn submit(&self, events: Vec<Event>) -> Result<Vec<RecordedEvent>, RunError> {
+    pub(super) fn submit(&self, mut events: Vec<Event>) -> Result<Vec<RecordedEvent>, RunError> {
         let began = Instant::now();
-        let done = self.decide(events);
-        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.overhead_ns.fetch_add(nanos, Ordering::Relaxed);
-        done
-    }
-
-    fn decide(&self, mut events: Vec<Event>) -> Result<Vec<RecordedEvent>, RunError> {
         for event in events.iter_mut().filter(|event| event.at.is_none()) {
             event.at = Some((self.clock)());
             stamp_suspension(event);
         }
-        match &self.inner {
+        let decided = match &self.inner {
             EventSinkInner::Durable(recorder) => {
                 let incoming: Vec<Submission> =
                     events.into_iter().map(|event| self.redact(event)).collect::<Result<_, _>>()?;
@@ -146,7 +139,10 @@ impl EventSink {
                 };
                 events.into_iter().map(past).collect()
             }
-        }
+        };
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.overhead_ns.fetch_add(nanos, Ordering::Relaxed);
+        decided
     }
 
     /// Redacts secrets. The run continues with the stored form, because a resumed run has nothing else.

@@ -3,16 +3,16 @@
 use super::event_sink::RecordedEvent;
 use super::fork::{JOINED_BRANCHES_FIELD, JoinedBranches};
 use super::outcome::{NodeOutcome, NodeStatus, RunStop};
-use super::replay_log::ReplayLog;
-use super::run_context::{InterruptedStepPolicy, RunContext};
+use super::replay_log::{ReplayLog, must_stop};
+use super::run_context::RunContext;
 use super::stall::is_stall;
-use super::turn::{TimeLimit, Turn};
+use super::turn::Turn;
 use super::vars::TemplateVars;
 use crate::nodes;
 use crate::process::CancelToken;
 use crate::run_error::RunError;
 use crate::workflow::spec::{NextNodes, NodeRetry, RetryBackoff, WorkflowDuration};
-use crate::workflow::{DONE, FAILED, Node, NodeKind, OnInterrupt};
+use crate::workflow::{DONE, FAILED, Node, NodeKind};
 use flyball::graph::Workflow;
 use flyball::output::OutputLimits;
 use flyball::{Decision, Event, EventKind, Usage, Verdict};
@@ -156,7 +156,7 @@ impl WorkflowExecutor {
     /// Runs one turn of a node.
     fn run_turn(&mut self, node: &Node) -> Result<NodeOutcome, RunStop> {
         let started = Event::new("", EventKind::TurnStarted {}).node(node.name.clone());
-        let past = self.request(&started)?;
+        let past = self.request(&started, ReplayLog::record)?;
         if past.decision.decision >= Verdict::Block {
             let why = past.decision.feedback.clone().unwrap_or_default();
             return Ok(NodeOutcome::failed(why));
@@ -177,66 +177,21 @@ impl WorkflowExecutor {
             other => other?,
         };
         let at_work = begun.elapsed().saturating_sub(turn.waited);
-        let duration = u64::try_from(at_work.as_millis()).unwrap_or(u64::MAX);
-        self.record_turn_end(node, outcome, duration)
-    }
-
-    /// Records the end of a turn and returns the outcome as stored.
-    fn record_turn_end(
-        &mut self,
-        node: &Node,
-        outcome: NodeOutcome,
-        duration_ms: u64,
-    ) -> Result<NodeOutcome, RunStop> {
-        // A replayed output was truncated when it was recorded.
-        let live = self.log.is_live();
-        let output = if live {
-            let guards = self.context.sink.policy().guards_for_node(&node.name);
+        let duration_ms = u64::try_from(at_work.as_millis()).unwrap_or(u64::MAX);
+        let past = self.step(&node.name, "turn.finished", |executor| {
+            let guards = executor.context.sink.policy().guards_for_node(&node.name);
             let limits = OutputLimits::from(&guards.large_response);
-            self.context.outputs.save_if_over(outcome.output, &limits).text
-        } else {
-            outcome.output
-        };
-        let kind = EventKind::TurnFinished {
-            output: Some(output),
-            structured: outcome.structured,
-            duration_ms: Some(duration_ms),
-        };
-        let mut event = Event::new("", kind).node(node.name.clone());
-        event.extra.insert("outcome".to_owned(), json!(outcome.status));
-        if let Some(to) = &outcome.to {
-            event.extra.insert("to".to_owned(), json!(to));
-        }
-        let past = self.record_event(event)?;
+            let kind = EventKind::TurnFinished {
+                output: Some(executor.context.outputs.save_if_over(outcome.output, &limits).text),
+                structured: outcome.structured,
+                duration_ms: Some(duration_ms),
+            };
+            let mut event = Event::new("", kind).node(node.name.clone());
+            event.extra.insert("outcome".to_owned(), json!(outcome.status));
+            event.extra.extend(outcome.to.map(|to| ("to".to_owned(), json!(to))));
+            event
+        })?;
         Ok(outcome_of_turn(&past.event))
-    }
-
-    /// Handles a step interrupted by a crash. Returns `None` if the step should run (again).
-    pub(crate) fn resolve_interrupted(&mut self, node: &Node) -> Result<Option<NodeOutcome>, RunStop> {
-        if !self.log.was_interrupted() {
-            return Ok(None);
-        }
-        self.context.listener.on_note(&format!("'{}' was running when the run was interrupted", node.name));
-        match (self.context.on_interrupted_step, node.common.on_interrupt) {
-            (InterruptedStepPolicy::Rerun, _) | (_, Some(OnInterrupt::Repeat)) => Ok(None),
-            (_, Some(OnInterrupt::Skip)) => Err(RunStop::Skipped),
-            _ if node.may_rerun() => Ok(None),
-            (InterruptedStepPolicy::Skip, _) => {
-                Ok(Some(NodeOutcome::failed("interrupted, and treated as failed")))
-            }
-            (InterruptedStepPolicy::Ask, _) => Err(RunStop::StepOutcomeUnknown { step: node.name.clone() }),
-        }
-    }
-
-    /// Time limit of a turn: the earlier of the node's deadline and the remaining time budget.
-    pub(super) fn time_limit(&self, node: &Node) -> Option<TimeLimit> {
-        let explicit =
-            node.common.deadline.as_ref().and_then(WorkflowDuration::millis).map(Duration::from_millis);
-        // If the store cannot be read, the next event reports it; until then there is no limit.
-        let left = self.context.sink.time_left(self.log.session(), &node.name).unwrap_or_default();
-        let by_budget = left.is_some_and(|left| explicit.is_none_or(|explicit| left <= explicit));
-        let time = [explicit, left].into_iter().flatten().min()?;
-        Some(TimeLimit { until: Instant::now().checked_add(time)?, by_budget })
     }
 
     /// Waits before the next attempt; does not wait during replay.
@@ -278,7 +233,7 @@ impl WorkflowExecutor {
         let mut refused: Vec<Value> =
             self.vars.get("refused").and_then(Value::as_array).cloned().unwrap_or_default();
         let other = loop {
-            let past = self.request_speculatively(&event).map_err(refused_by)?;
+            let past = self.request(&event, ReplayLog::speculate).map_err(refused_by)?;
             if past.decision.decision < Verdict::Block {
                 if !refused.is_empty() {
                     self.vars.set("refused", json!([]));
@@ -298,7 +253,7 @@ impl WorkflowExecutor {
                 }
             }
         };
-        let past = self.request(&asked(other))?;
+        let past = self.request(&asked(other), ReplayLog::record)?;
         if past.decision.decision >= Verdict::Block {
             return Err(RunStop::Blocked { decision: Box::new(past.decision), alternatives: Vec::new() });
         }
@@ -315,38 +270,27 @@ impl WorkflowExecutor {
         Ok(past)
     }
 
-    /// Requests permission. Returns a denial that leaves the session running; requests again after a release.
+    /// Requests permission with [`ReplayLog::record`], or with [`ReplayLog::speculate`] if nothing happens before the next
+    /// event. Returns a denial that leaves the session running; requests again after a release.
     ///
     /// # Errors
     /// If it cannot be stored, or the session is stopped.
-    pub(crate) fn request(&mut self, event: &Event) -> Result<RecordedEvent, RunStop> {
-        self.request_with(event, ReplayLog::record)
-    }
-
-    /// Requests a transition that may be stored later, because it has no side effect.
-    fn request_speculatively(&mut self, event: &Event) -> Result<RecordedEvent, RunStop> {
-        self.request_with(event, ReplayLog::speculate)
-    }
-
-    fn request_with(
+    pub(crate) fn request(
         &mut self,
         event: &Event,
         record: impl Fn(&mut ReplayLog, Event) -> Result<RecordedEvent, RunStop>,
     ) -> Result<RecordedEvent, RunStop> {
         loop {
             let past = record(&mut self.log, event.clone())?;
-            let refused = past.decision.decision >= Verdict::Block;
-            let was_stopped =
-                matches!(past.decision.state, flyball::SessionPhase::Halted | flyball::SessionPhase::Blocked);
             self.continue_after(&past)?;
-            if !(refused && was_stopped) {
+            if !must_stop(&past.decision) {
                 return Ok(past);
             }
         }
     }
 
     /// Continues after a decision if the session may. Keeps a released stall for the next prompt.
-    fn continue_after(&mut self, past: &RecordedEvent) -> Result<(), RunStop> {
+    pub(super) fn continue_after(&mut self, past: &RecordedEvent) -> Result<(), RunStop> {
         if let Err(stop) = self.log.ensure_may_continue(past) {
             self.handle_stall(stop)?;
         }

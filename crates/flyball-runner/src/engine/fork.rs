@@ -78,7 +78,7 @@ impl WorkflowExecutor {
         // On resume the history knows which branches arrived. The others were cancelled then and stay cancelled.
         let known: Option<JoinedBranches> = self
             .log
-            .upcoming_transition(&node.name, &join)
+            .next_own()
             .and_then(|event| serde_json::from_value(event.extra.get(JOINED_BRANCHES_FIELD)?.clone()).ok());
         let arrived = |name: &&String| known.as_ref().is_none_or(|known| known.arrived.contains(name));
         let walked: Vec<&String> = branches.iter().filter(arrived).collect();
@@ -112,7 +112,7 @@ impl WorkflowExecutor {
     /// First transition of a branch.
     fn enter_branch(&mut self, from: &str, to: &str) -> Result<(), RunStop> {
         let kind = EventKind::TransitionRequested { from: from.to_owned(), to: to.to_owned(), edge: None };
-        let past = self.request(&Event::new("", kind))?;
+        let past = self.request(&Event::new("", kind), ReplayLog::record)?;
         if past.decision.decision >= Verdict::Block {
             return Err(RunStop::Blocked { decision: Box::new(past.decision), alternatives: Vec::new() });
         }

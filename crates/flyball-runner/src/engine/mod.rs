@@ -11,6 +11,7 @@ mod run_context;
 mod run_lease;
 mod signals;
 mod stall;
+mod step;
 mod turn;
 mod vars;
 
@@ -19,9 +20,11 @@ pub(crate) use executor::event_usage;
 pub use orphans::RUN_DIR_VAR;
 pub use outcome::{NodeOutcome, NodeStatus, RunStop};
 pub(crate) use person_messages::{PersonMessage, record_delivered};
+pub(crate) use replay_log::must_stop;
 pub use replay_log::{HumanInput, ReplayLog, RunListener};
 pub use run_context::{EnvLookup, InterruptedStepPolicy, RunContext, RunOptions};
 pub use run_lease::holder_is_gone;
+pub(crate) use step::{Effect, GIVEN_UP, Recovery, RunOnce, Step};
 pub(crate) use turn::Turn;
 pub use vars::TemplateVars;
 

@@ -105,7 +105,7 @@ impl ReplayLog {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn report(&self) -> Result<Option<flyball::SessionReport>, RunError> {
+    pub(super) fn report(&self) -> Result<Option<flyball::SessionReport>, RunError> {
         self.sink.session_report(&self.session)
     }
 
@@ -116,14 +116,12 @@ impl ReplayLog {
     }
 
     /// Whether the run is live: none of the events it created are left to replay. Events from people may be.
-    #[must_use]
-    pub fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.own_events_left == 0
     }
 
     /// Whether the session was resumed and nothing new has happened yet.
-    #[must_use]
-    pub fn was_resumed(&self) -> bool {
+    pub(super) fn was_resumed(&self) -> bool {
         self.resumed
     }
 
@@ -134,9 +132,28 @@ impl ReplayLog {
     }
 
     /// Whether the last step was interrupted: its start is the last stored event.
-    #[must_use]
-    pub fn was_interrupted(&self) -> bool {
+    pub(super) fn was_interrupted(&self) -> bool {
         self.resumed && self.is_live() && self.own_event_count > 0
+    }
+
+    /// Takes the run's next own event from the history if it is the expected one.
+    pub(super) fn replay(&mut self, expected: impl FnOnce(&Event) -> bool) -> Option<RecordedEvent> {
+        self.collect_inbox();
+        let next = self.history.front()?;
+        let number = next.event.extra.get(RUN_SEQ_FIELD).and_then(Value::as_u64);
+        if number != Some(self.own_event_count + 1) || !expected(&next.event) {
+            return None;
+        }
+        let past = self.history.pop_front()?;
+        self.own_event_count += 1;
+        self.own_events_left = self.own_events_left.saturating_sub(1);
+        self.on_recorded(&past, false);
+        Some(past)
+    }
+
+    /// Replays an event that only earlier versions recorded at this point.
+    pub(crate) fn replay_only(&mut self, event: &Event) -> Option<RecordedEvent> {
+        self.replay(|stored| matches_recorded(stored, event))
     }
 
     /// Replays an event from the history, or decides on and stores a new one.
@@ -144,18 +161,26 @@ impl ReplayLog {
     /// # Errors
     /// If it cannot be stored, or the history contains a different event.
     pub fn record(&mut self, event: Event) -> Result<RecordedEvent, RunStop> {
-        self.own_event_count += 1;
-        if let Some(past) = self.next_own_event(&event)? {
-            self.on_recorded(&past, false);
+        if let Some(past) = self.replay(|stored| matches_recorded(stored, &event)) {
             return Ok(past);
         }
+        if !self.is_live() {
+            return Err(self.diverged(event.kind.name()));
+        }
         let event = self.stamp(event);
-        let mut events = std::mem::take(&mut self.speculation.events);
-        events.push(event);
-        let mut stored = self.store(events)?;
-        stored.pop().ok_or_else(|| {
-            RunError::new("decision_missing", "the event received no decision", "try again").into()
-        })
+        self.store(event)
+    }
+
+    /// The error for a history that does not continue with an event of this type.
+    pub(super) fn diverged(&self, now: &str) -> RunStop {
+        let recorded = self.next_own().map_or("nothing", |event| event.kind.name());
+        let what = format!(
+            "step {} of session '{}' was recorded as '{recorded}' but is now '{now}'",
+            self.own_event_count + 1,
+            self.session
+        );
+        let advice = "the workflow file has changed since the run started; restore it, or start a new run";
+        RunError::new("run_diverged", what, advice).into()
     }
 
     /// Like [`ReplayLog::record`], for an event without side effects: it may be stored later, together with the next
@@ -163,27 +188,22 @@ impl ReplayLog {
     ///
     /// # Errors
     /// As [`ReplayLog::record`].
-    pub fn speculate(&mut self, event: Event) -> Result<RecordedEvent, RunStop> {
+    pub(super) fn speculate(&mut self, event: Event) -> Result<RecordedEvent, RunStop> {
         if !self.history.is_empty() || !self.can_speculate()? {
             return self.record(event);
         }
-        self.own_event_count += 1;
         let mut event = self.stamp(event);
         event.at = Some(self.sink.now());
         event.extra.insert(SPECULATED_FIELD.to_owned(), json!(true));
-        let Some(sessions) = &mut self.speculation.sessions else { return self.record(event) };
+        let Some(sessions) = &mut self.speculation.sessions else { return self.store(event) };
         let decision = sessions.step(&event).map_err(RunError::from)?;
-        self.speculation.events.push(event.clone());
         if decision.decision > Verdict::Allow
             || !decision.effects.is_empty()
-            || self.speculation.events.len() >= MAX_SPECULATED_EVENTS
+            || self.speculation.events.len() + 1 >= MAX_SPECULATED_EVENTS
         {
-            let events = std::mem::take(&mut self.speculation.events);
-            let mut stored = self.store(events)?;
-            return stored.pop().ok_or_else(|| {
-                RunError::new("decision_missing", "the event received no decision", "try again").into()
-            });
+            return self.store(event);
         }
+        self.speculation.events.push(event.clone());
         Ok(RecordedEvent { event, decision })
     }
 
@@ -191,9 +211,8 @@ impl ReplayLog {
     ///
     /// # Errors
     /// As [`ReplayLog::record`].
-    pub fn flush(&mut self) -> Result<(), RunStop> {
-        let events = std::mem::take(&mut self.speculation.events);
-        if events.is_empty() { Ok(()) } else { self.store(events).map(drop) }
+    pub(super) fn flush(&mut self) -> Result<(), RunStop> {
+        self.speculation.events.pop().map_or(Ok(()), |last| self.store(last).map(drop))
     }
 
     /// Discards the speculative state, because events of other sessions may affect this one.
@@ -211,6 +230,7 @@ impl ReplayLog {
     }
 
     fn stamp(&mut self, mut event: Event) -> Event {
+        self.own_event_count += 1;
         event.session.clone_from(&self.session);
         event.extra.insert(RUN_SEQ_FIELD.to_owned(), json!(self.own_event_count));
         if std::mem::take(&mut self.resumed) {
@@ -219,11 +239,13 @@ impl ReplayLog {
         event
     }
 
-    /// Stores events together. If a speculated event is denied now, the session was stopped in the meantime: the run
-    /// stops before any side effect.
-    fn store(&mut self, events: Vec<Event>) -> Result<Vec<RecordedEvent>, RunStop> {
+    /// Stores an event together with the speculated ones before it. If one of those is denied now, the session was
+    /// stopped in the meantime: the run stops before any side effect.
+    fn store(&mut self, event: Event) -> Result<RecordedEvent, RunStop> {
+        let mut events = std::mem::take(&mut self.speculation.events);
+        events.push(event);
         let last = events.len();
-        let stored = self.sink.submit(events)?;
+        let mut stored = self.sink.submit(events)?;
         for (at, past) in stored.iter().enumerate() {
             self.on_recorded(past, true);
             let speculated = past.event.extra.contains_key(SPECULATED_FIELD);
@@ -239,14 +261,16 @@ impl ReplayLog {
                 }
             }
         }
-        Ok(stored)
+        stored.pop().ok_or_else(|| {
+            RunError::new("decision_missing", "the event received no decision", "try again").into()
+        })
     }
 
     /// Ends an abandoned session. Does nothing if it never started or has ended.
     ///
     /// # Errors
     /// If it cannot be stored.
-    pub fn close(&mut self, outcome: &str) -> Result<(), RunStop> {
+    pub(super) fn close(&mut self, outcome: &str) -> Result<(), RunStop> {
         let ours = |past: &&RecordedEvent| is_own_event(&past.event);
         let last = self.history.iter().rfind(ours).map(|past| past.event.kind.name());
         if last.is_none_or(|name| name == "session.ended") {
@@ -304,26 +328,12 @@ impl ReplayLog {
         self.resumed = false;
         self.flush()?;
         self.reset_speculation();
-        let mut past = self.sink.submit(vec![Event::new(self.session.clone(), kind)])?;
-        let past = past.pop().ok_or_else(|| {
-            RunError::new("decision_missing", "the event received no decision", "try again")
-        })?;
-        self.on_recorded(&past, true);
-        Ok(past)
+        self.store(Event::new(self.session.clone(), kind))
     }
 
-    /// Type of the run's next own event in the history.
-    #[must_use]
-    pub fn next_event_type(&self) -> Option<&'static str> {
-        Some(self.history.iter().find(|past| is_own_event(&past.event))?.event.kind.name())
-    }
-
-    /// End of a node's turn, if that is the run's next own event in the history.
-    #[must_use]
-    pub fn upcoming_turn_end(&self, node: &str) -> Option<&Event> {
-        let next = self.history.iter().find(|past| is_own_event(&past.event))?;
-        let ends = matches!(next.event.kind, EventKind::TurnFinished { .. });
-        (ends && next.event.node.as_deref() == Some(node)).then_some(&next.event)
+    /// The run's next own event in the history.
+    pub(super) fn next_own(&self) -> Option<&Event> {
+        Some(&self.history.iter().find(|past| is_own_event(&past.event))?.event)
     }
 
     /// Skips speculated events that were stored together with a denied one; the run never reached them.
@@ -336,17 +346,6 @@ impl ReplayLog {
             self.own_events_left = self.own_events_left.saturating_sub(1);
             self.own_event_count += 1;
         }
-    }
-
-    /// A transition, if that is the run's next own event in the history.
-    #[must_use]
-    pub fn upcoming_transition(&self, from: &str, to: &str) -> Option<&Event> {
-        let next = self.history.iter().find(|past| is_own_event(&past.event))?;
-        let found = match &next.event.kind {
-            EventKind::TransitionRequested { from: then, to: there, .. } => then == from && there == to,
-            _ => false,
-        };
-        found.then_some(&next.event)
     }
 
     /// Whether the run may continue after its own release left the session halted: a person has lifted the stop since,
@@ -427,27 +426,6 @@ impl ReplayLog {
         self.messages.text()
     }
 
-    /// Next own event in the history. It must match the expected event.
-    fn next_own_event(&mut self, event: &Event) -> Result<Option<RecordedEvent>, RunStop> {
-        self.collect_inbox();
-        let Some(past) = self.history.pop_front() else { return Ok(None) };
-        self.own_events_left = self.own_events_left.saturating_sub(1);
-        let number = past.event.extra.get(RUN_SEQ_FIELD).and_then(Value::as_u64);
-        if number != Some(self.own_event_count) || !matches_recorded(&past.event, event) {
-            let what = format!(
-                "step {} of session '{}' was recorded as '{}' but is now '{}'",
-                self.own_event_count,
-                self.session,
-                past.event.kind.name(),
-                event.kind.name()
-            );
-            let advice =
-                "the workflow file has changed since the run started; restore it, or start a new run";
-            return Err(RunError::new("run_diverged", what, advice).into());
-        }
-        Ok(Some(past))
-    }
-
     fn on_recorded(&mut self, past: &RecordedEvent, live: bool) {
         if is_own_event(&past.event) {
             self.released = false;
@@ -475,7 +453,7 @@ fn matches_recorded(stored: &Event, now: &Event) -> bool {
 }
 
 /// Whether a session must stop after a decision.
-fn must_stop(decision: &Decision) -> bool {
+pub(crate) fn must_stop(decision: &Decision) -> bool {
     let refused = decision.decision >= Verdict::Block;
     refused && matches!(decision.state, SessionPhase::Halted | SessionPhase::Blocked)
 }

@@ -30,24 +30,22 @@ impl WorkflowExecutor {
             if by_gate && self.failing_tests.is_none() {
                 continue;
             }
-            // During replay the history has the measurement.
-            let kind = if self.log.is_live() { self.measure_signal(signal) } else { empty_progress(signal) };
-            self.record_event(Event::new("", kind).node(node.name.clone()))?;
+            self.step(&node.name, "progress", |executor| {
+                Event::new("", executor.measure_signal(signal)).node(node.name.clone())
+            })?;
         }
         Ok(())
     }
 
     fn measure_signal(&self, signal: &SignalSpec) -> EventKind {
         let workspace = &self.context.workspace;
-        let mut found = empty_progress(signal);
-        let EventKind::Progress { content, hash, value, failing, done, total, .. } = &mut found else {
-            return found;
-        };
+        let (mut content, mut hash, mut value, mut failing) = (None, None, None, None);
+        let (mut done, mut total) = (None, None);
         if let Some(line) = &signal.command {
-            *value = self.number_from_command(line);
+            value = self.number_from_command(line);
             // A failed measurement must not count as progress, so it always yields the same content.
             if value.is_none() {
-                *content = Some("nothing was measured".to_owned());
+                content = Some("nothing was measured".to_owned());
             }
         } else if signal.name == "tests" {
             failing.clone_from(&self.failing_tests);
@@ -58,17 +56,26 @@ impl WorkflowExecutor {
                     line.trim_start().starts_with("- [x]") || line.trim_start().starts_with("- [X]")
                 };
                 let all = text.lines().filter(|line| line.trim_start().starts_with("- ["));
-                *total = Some(all.count() as u64);
-                *done = Some(text.lines().filter(ticked).count() as u64);
+                total = Some(all.count() as u64);
+                done = Some(text.lines().filter(ticked).count() as u64);
             } else {
-                *content = Some(text);
+                content = Some(text);
             }
         } else {
             let mut hasher = blake3::Hasher::new();
             hash_tree(workspace, Path::new(""), &mut hasher);
-            *hash = hasher.finalize().to_hex().get(..32).map(str::to_owned);
+            hash = hasher.finalize().to_hex().get(..32).map(str::to_owned);
         }
-        found
+        EventKind::Progress {
+            signal: signal.name.clone(),
+            content,
+            hash,
+            value,
+            failing,
+            done,
+            total,
+            better: signal.better,
+        }
     }
 
     fn number_from_command(&self, line: &CommandLine) -> Option<serde_json::Number> {
@@ -92,19 +99,6 @@ fn is_measured_after(signal: &SignalSpec, node: &Node) -> bool {
     }
     let gate = matches!(node.kind, crate::workflow::NodeKind::Gate(_));
     if signal.name == "tests" { gate } else { !gate && node.kind.takes_turns() }
-}
-
-fn empty_progress(signal: &SignalSpec) -> EventKind {
-    EventKind::Progress {
-        signal: signal.name.clone(),
-        content: None,
-        hash: None,
-        value: None,
-        failing: None,
-        done: None,
-        total: None,
-        better: signal.better,
-    }
 }
 
 /// Hashes the names and contents of all files below a folder, in order.

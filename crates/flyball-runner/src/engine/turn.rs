@@ -1,10 +1,13 @@
-//! One turn of a node: environment of its programs, time limit, and handling of an interruption by a budget.
+//! One turn of a node: environment of its programs, and its time limit.
 
+use super::event_sink::RecordedEvent;
 use super::executor::WorkflowExecutor;
 use super::orphans::RUN_DIR_VAR;
 use super::outcome::RunStop;
-use crate::workflow::{Node, OnInterrupt};
-use flyball::{Event, EventKind, Verdict};
+use super::replay_log::ReplayLog;
+use crate::workflow::Node;
+use crate::workflow::spec::WorkflowDuration;
+use flyball::{Event, EventKind};
 use serde_json::Value;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -65,8 +68,18 @@ impl Turn<'_> {
         self.walk.context.passed_env(&[]).into_iter().chain(about).collect()
     }
 
+    /// Time limit: the earlier of the node's deadline and the remaining time budget.
     fn limit(&self) -> Option<TimeLimit> {
-        *self.limit.get_or_init(|| self.walk.time_limit(self.node))
+        *self.limit.get_or_init(|| {
+            let deadline = self.node.common.deadline.as_ref();
+            let deadline = deadline.and_then(WorkflowDuration::millis).map(Duration::from_millis);
+            // If the store cannot be read, the next event reports it; until then there is no limit.
+            let sink = &self.walk.context.sink;
+            let left = sink.time_left(self.walk.log.session(), &self.node.name).unwrap_or_default();
+            let by_budget = left.is_some_and(|left| deadline.is_none_or(|deadline| left <= deadline));
+            let time = [deadline, left].into_iter().flatten().min()?;
+            Some(TimeLimit { until: Instant::now().checked_add(time)?, by_budget })
+        })
     }
 
     /// Remaining time.
@@ -87,35 +100,22 @@ impl Turn<'_> {
         self.limit().is_some_and(|limit| limit.by_budget && Instant::now() >= limit.until)
     }
 
-    /// Whether the history says that a budget interrupted the next step.
-    pub(crate) fn was_interrupted(&self) -> bool {
-        self.walk.log.next_event_type() == Some("turn.interrupted")
-    }
-
-    /// Records that a budget interrupted a step, which neither failed nor succeeded. Returns when the step should be
-    /// repeated.
+    /// Records an event of this node without an effect.
     ///
     /// # Errors
-    /// The halt by the budget, until a person releases it. [`RunStop::Skipped`] if the workflow continues without the
-    /// step.
-    pub(crate) fn interrupted(&mut self, step: &str) -> Result<(), RunStop> {
-        let step = Some(step.to_owned());
-        let event = self.event(EventKind::TurnInterrupted { step: step.clone() });
-        let live = self.walk.log.is_live();
-        let past = self.walk.record_event(event)?;
-        let skips = match self.walk.log.next_event_type() {
-            Some(next) => next != "turn.resumed",
-            None => self.node.common.on_interrupt == Some(OnInterrupt::Skip),
-        };
-        if skips {
-            return Err(RunStop::Skipped);
-        }
-        let event = self.event(EventKind::TurnResumed { step });
-        self.walk.record_event(event)?;
-        // The governor decides about budgets: if none is used up according to it, none is enforced here.
-        let halted = past.decision.decision == Verdict::Halt;
-        self.limit = if live && !halted { OnceCell::from(None) } else { OnceCell::new() };
-        Ok(())
+    /// If it cannot be stored, or the session is stopped.
+    pub(crate) fn record(&mut self, kind: EventKind) -> Result<RecordedEvent, RunStop> {
+        let event = self.event(kind);
+        self.walk.record_event(event)
+    }
+
+    /// Requests permission for this node. Returns a denial that leaves the session running.
+    ///
+    /// # Errors
+    /// If it cannot be stored, or the session is stopped.
+    pub(crate) fn request(&mut self, kind: EventKind) -> Result<RecordedEvent, RunStop> {
+        let event = self.event(kind);
+        self.walk.request(&event, ReplayLog::record)
     }
 
     /// Event of this node.

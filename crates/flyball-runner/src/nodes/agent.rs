@@ -1,7 +1,7 @@
 //! Agent node: asks a model, validates its reply and calls its tools, until it reports completion and the gates pass.
 
 use super::agent_tools;
-use super::model_call::{self, ModelAnswer};
+use super::model_call::{self, ModelAnswer, ModelQuestion};
 use crate::engine::{NodeOutcome, NodeStatus, PersonMessage, RunStop, Turn};
 use crate::provider::{ChatMessage, ModelRequest, ModelToolSpec};
 use crate::workflow::spec::AgentNode;
@@ -72,10 +72,6 @@ fn run_rounds(
     let signal = agent.completion.clone().unwrap_or_else(|| TASK_COMPLETE.to_owned());
     let mut failed_before = false;
     for _ in 0..agent.rounds.unwrap_or(DEFAULT_MAX_ROUNDS) {
-        if turn.walk.log.upcoming_turn_end(&turn.node.name).is_some() {
-            // The turn has ended in the history, which has its outcome.
-            return Ok(NodeOutcome::success(""));
-        }
         // A message sent during the turn is part of the next request.
         for message in turn.walk.log.messages_for_prompt() {
             if !messages.contains(&message) {
@@ -84,11 +80,13 @@ fn run_rounds(
             }
         }
         let request = build_request(turn, agent, conversation, from);
-        let answer = match model_call::ask(turn, &provider, &request, &messages)? {
+        let round = request.round() as u64;
+        let messages = std::mem::take(&mut messages);
+        let question = ModelQuestion { provider: &provider, request, messages, is_final: true };
+        let answer = match model_call::ask(turn, &question)? {
             Ok(answer) => answer,
             Err(error) => return Ok(NodeOutcome::failed(error)),
         };
-        messages.clear();
         conversation.push(answer.message());
         let signal_given = find_signal(&answer.text, &signal);
         if let Some(feedback) = validate_answer(turn, agent, &answer, &signal_given)? {
@@ -97,11 +95,10 @@ fn run_rounds(
             continue;
         }
         if std::mem::take(&mut failed_before) {
-            let passed = turn.event(EventKind::ValidationPassed {});
-            turn.walk.record_event(passed)?;
+            model_call::record_valid(turn)?;
         }
         if !answer.calls.is_empty() {
-            agent_tools::call_all(turn, &answer, request.round() as u64, conversation)?;
+            agent_tools::call_all(turn, &answer, round, conversation)?;
             continue;
         }
         let options = match signal_given {
@@ -136,7 +133,7 @@ fn build_request(
             .map(|spec| ModelToolSpec { name: spec.name, description: spec.description, schema: spec.schema })
             .collect(),
         max_tokens: agent.max_tokens,
-        deadline: turn.left(),
+        deadline: None,
     }
 }
 
@@ -171,16 +168,9 @@ fn validate_answer(
     } else {
         return Ok(None);
     };
-    let received: String = answer.text.chars().take(200).collect();
-    let failed = turn.event(EventKind::ValidationFailed {
-        kind: Some(kind.to_owned()),
-        expected: Some(expected),
-        received: Some(received),
-        error: Some(error.clone()),
-    });
-    let past = turn.walk.request(&failed)?;
+    let feedback = model_call::record_invalid(turn, kind, &expected, &answer.text, &error)?;
     let usual = || format!("Failed to parse your response: {error}. Please try again with valid JSON.");
-    Ok(Some(past.decision.feedback.unwrap_or_else(usual)))
+    Ok(Some(feedback.unwrap_or_else(usual)))
 }
 
 /// Rejects a reply: every tool call needs a result in the protocols; without calls the feedback is a message.
@@ -213,8 +203,7 @@ fn try_complete(
     let Some(options) = options else {
         return Ok(Err(format!("Continue. When everything is done, say {signal}.")));
     };
-    let asked = turn.event(EventKind::CompletionRequested { request: Some(signal.to_owned()) });
-    let past = turn.walk.request(&asked)?;
+    let past = turn.request(EventKind::CompletionRequested { request: Some(signal.to_owned()) })?;
     if past.decision.decision >= Verdict::Block {
         return Ok(Err(past.decision.feedback.unwrap_or_else(|| "The completion was denied.".to_owned())));
     }

@@ -1,27 +1,29 @@
 //! Command node: runs a program, such as the command line of a coding agent. Exit code 0 means success.
 
-use crate::engine::{NodeOutcome, NodeStatus, RunStop, Turn};
+use crate::engine::{Effect, GIVEN_UP, NodeOutcome, NodeStatus, Recovery, RunOnce, RunStop, Step, Turn};
 use crate::process::{self, ProcessEnd, ProcessSpec};
 use crate::workflow::spec::{CommandLine, CommandNode};
 
-/// Runs the program, again if it was interrupted.
+/// Runs the program; the end of the turn records the outcome.
 pub(super) fn run(turn: &mut Turn<'_>, command: &CommandNode) -> Result<NodeOutcome, RunStop> {
-    loop {
-        while turn.was_interrupted() {
-            turn.interrupted("command")?;
-        }
-        if !turn.walk.log.is_live() {
-            // The program has finished in the history; the following event has its outcome.
-            return Ok(NodeOutcome::success(""));
-        }
-        if let Some(outcome) = turn.walk.resolve_interrupted(turn.node)? {
-            return Ok(outcome);
-        }
-        if let Some(outcome) = run_once(turn, command)? {
-            return Ok(outcome);
-        }
-        turn.interrupted("command")?;
-    }
+    let mut outcome = NodeOutcome::success("");
+    let step = Step {
+        kind: "command",
+        result: None,
+        report: None,
+        once: Some(RunOnce { tool: None, may_rerun: turn.node.may_rerun() }),
+    };
+    turn.step(&step, |turn, crashed| {
+        outcome = match crashed.recovery {
+            Some(Recovery::GiveUp) => NodeOutcome::failed(GIVEN_UP),
+            _ => match run_once(turn, command)? {
+                Some(outcome) => outcome,
+                None => return Ok(Effect::OutOfBudget),
+            },
+        };
+        Ok(Effect::NoResult)
+    })?;
+    Ok(outcome)
 }
 
 /// Runs the program once; `None` if a budget interrupted it.

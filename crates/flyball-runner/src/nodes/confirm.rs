@@ -2,7 +2,7 @@
 //! restarts.
 
 use super::human_io;
-use super::tool::{self, ToolCallOutcome};
+use super::tool::{self, ToolCall};
 use crate::engine::{NodeOutcome, NodeStatus, RecordedEvent, RunStop, Turn};
 use crate::run_error::RunError;
 use crate::workflow::spec::{ConfirmNode, WorkflowDuration};
@@ -39,9 +39,14 @@ pub(super) fn run(turn: &mut Turn<'_>, confirm: &ConfirmNode) -> Result<NodeOutc
     }
     let question =
         confirm.question.as_ref().map(|question| turn.walk.vars.render(question)).unwrap_or_default();
-    let requester = confirm.requester.as_ref().map(|who| turn.walk.vars.render(who));
-    let ttl = confirm.ttl.as_ref().and_then(WorkflowDuration::millis);
-    match request_confirmation(turn, plan.clone(), &question, requester, ttl)? {
+    let past = turn.record(EventKind::ConfirmationRequested {
+        plan: plan.clone(),
+        question: (!question.is_empty()).then(|| question.clone()),
+        requester: confirm.requester.as_ref().map(|who| turn.walk.vars.render(who)),
+        ttl_ms: confirm.ttl.as_ref().and_then(WorkflowDuration::millis),
+        targets: Vec::new(),
+    })?;
+    match answer_to_request(turn, past, &question)? {
         ConfirmAnswer::Yes if confirm.run => run_plan(turn, &plan),
         ConfirmAnswer::Yes => Ok(NodeOutcome::success("confirmed").with_structured(json!({"said": "yes"}))),
         ConfirmAnswer::No => Ok(NodeOutcome::failed("not confirmed").with_structured(json!({"said": "no"}))),
@@ -59,10 +64,11 @@ fn run_plan(turn: &mut Turn<'_>, plan: &[PlanStep]) -> Result<NodeOutcome, RunSt
     let turn_number = turn.number();
     let mut said = Vec::new();
     for (at, step) in plan.iter().enumerate() {
-        let call = format!("{}-{turn_number}-{at}", turn.node.name);
-        match tool::invoke(turn, &call, &step.tool, &step.args, None)? {
-            ToolCallOutcome::Ran { ok: true, text } => said.push(text),
-            ToolCallOutcome::Ran { ok: false, text } | ToolCallOutcome::Refused { text } => {
+        let id = format!("{}-{turn_number}-{at}", turn.node.name);
+        let call = ToolCall { id: &id, tool: &step.tool, args: &step.args, round: None, approved: false };
+        match tool::invoke(turn, &call)? {
+            Ok(text) => said.push(text),
+            Err(text) => {
                 let status = if at == 0 { NodeStatus::Failure } else { NodeStatus::PartialSuccess };
                 let done = json!({"said": "yes", "done": at, "of": plan.len()});
                 return Ok(NodeOutcome::failed(text).with_status(status).with_structured(done));
@@ -73,22 +79,12 @@ fn run_plan(turn: &mut Turn<'_>, plan: &[PlanStep]) -> Result<NodeOutcome, RunSt
     Ok(NodeOutcome::success(said.join("\n")).with_structured(done))
 }
 
-/// Asks a person to approve a plan and waits for a clear answer.
-pub(super) fn request_confirmation(
+/// Waits for a clear answer to a recorded request.
+pub(super) fn answer_to_request(
     turn: &mut Turn<'_>,
-    plan: Vec<PlanStep>,
+    past: RecordedEvent,
     question: &str,
-    requester: Option<String>,
-    ttl_ms: Option<u64>,
 ) -> Result<ConfirmAnswer, RunStop> {
-    let asked = turn.event(EventKind::ConfirmationRequested {
-        plan,
-        question: (!question.is_empty()).then(|| question.to_owned()),
-        requester,
-        ttl_ms,
-        targets: Vec::new(),
-    });
-    let past = turn.walk.record_event(asked)?;
     if past.decision.decision >= Verdict::Block {
         return Ok(ConfirmAnswer::NoAnswer);
     }

@@ -2,16 +2,12 @@
 
 use super::agent::render_prompt;
 use super::human_io;
-use super::model_call;
+use super::model_call::{self, ModelQuestion, ValidAnswer, json_part};
 use crate::engine::{NodeOutcome, NodeStatus, PersonMessage, RunStop, Turn};
 use crate::provider::{ChatMessage, ModelRequest};
 use crate::workflow::spec::DecideNode;
-use flyball::EventKind;
 use flyball::confirm::{ConfirmationAnswer, classify_answer};
 use serde_json::{Value, json};
-
-/// Maximum number of repeated requests for a valid answer.
-const MAX_RETRIES: u32 = 2;
 
 /// Decision of a model.
 struct ModelDecision {
@@ -34,57 +30,26 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &DecideNode) -> Result<NodeOutcom
     if targets.is_empty() {
         return Ok(NodeOutcome::failed("all destinations were denied").with_status(NodeStatus::Unclear));
     }
-    let (question, mut messages) = build_prompt(turn, decide, &targets)?;
-    let mut conversation = vec![ChatMessage::user(question)];
+    let (prompt, messages) = build_prompt(turn, decide, &targets)?;
     let provider = turn.walk.provider_override.clone().unwrap_or_else(|| decide.provider.clone());
-    let mut failed_before = false;
-    for asked in 0..=MAX_RETRIES {
-        if turn.walk.log.upcoming_turn_end(&turn.node.name).is_some() {
-            return Ok(NodeOutcome::success(""));
-        }
-        let request = ModelRequest {
-            node: Some(turn.node.name.clone()),
-            turn: turn.number(),
-            messages: conversation.clone(),
-            deadline: turn.left(),
-            ..ModelRequest::default()
-        };
-        let answer = match model_call::ask(turn, &provider, &request, &std::mem::take(&mut messages))? {
-            Ok(answer) => answer,
-            Err(error) => return Ok(NodeOutcome::failed(error)),
-        };
-        conversation.push(answer.message());
-        match parse_decision(&answer.text, &targets) {
-            Ok(decided) => {
-                record_validation_passed(turn, failed_before)?;
-                return apply_decision(turn, decide, decided);
-            }
-            // After the last attempt a person decides, so the failure is not counted.
-            Err(_) if asked == MAX_RETRIES => break,
-            Err(error) => {
-                let failed = turn.event(EventKind::ValidationFailed {
-                    kind: Some("malformed_json".to_owned()),
-                    expected: Some(format!("a decision for one of {}", targets.join(", "))),
-                    received: Some(answer.text.chars().take(200).collect()),
-                    error: Some(error.clone()),
-                });
-                let past = turn.walk.request(&failed)?;
-                failed_before = true;
-                conversation.push(ChatMessage::user(past.decision.feedback.unwrap_or(error)));
-            }
+    let request = ModelRequest {
+        node: Some(turn.node.name.clone()),
+        turn: turn.number(),
+        messages: vec![ChatMessage::user(prompt)],
+        ..ModelRequest::default()
+    };
+    let mut question = ModelQuestion { provider: &provider, request, messages, is_final: true };
+    let expected = format!("a decision for one of {}", targets.join(", "));
+    let parse = |text: &str| parse_decision(text, &targets);
+    match model_call::ask_until_valid(turn, &mut question, &expected, parse)? {
+        ValidAnswer::Valid(decided) => apply_decision(turn, decide, decided),
+        ValidAnswer::Unavailable(error) => Ok(NodeOutcome::failed(error)),
+        ValidAnswer::Invalid => {
+            // The count of invalid answers starts anew, because a person decides now.
+            model_call::record_valid(turn)?;
+            ask_person(turn, &targets, "the model gave no valid answer")
         }
     }
-    record_validation_passed(turn, failed_before)?;
-    ask_person(turn, &targets, "the model gave no valid answer")
-}
-
-/// Resets the count of invalid answers after a valid one, or before a person decides.
-fn record_validation_passed(turn: &mut Turn<'_>, failed_before: bool) -> Result<(), RunStop> {
-    if failed_before {
-        let passed = turn.event(EventKind::ValidationPassed {});
-        turn.walk.record_event(passed)?;
-    }
-    Ok(())
 }
 
 fn build_prompt(
@@ -103,10 +68,7 @@ fn build_prompt(
 
 /// Parses an answer: a target name, `advance_to_X`, `jump_to_X`, or `require_approval`.
 fn parse_decision(text: &str, targets: &[String]) -> Result<ModelDecision, String> {
-    let begin = text.find('{').ok_or("the answer contains no JSON")?;
-    let end = text.rfind('}').ok_or("the JSON is incomplete")?;
-    let part = text.get(begin..=end).ok_or("the JSON is incomplete")?;
-    let value: Value = serde_json::from_str(part).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(json_part(text)?).map_err(|error| error.to_string())?;
     let word = value.get("decision").and_then(Value::as_str).ok_or("`decision` is missing")?;
     let why = value.get("reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
     if word == "require_approval" {
@@ -154,9 +116,7 @@ fn ask_person(turn: &mut Turn<'_>, targets: &[String], why: &str) -> Result<Node
         [one] => format!("Continue at '{one}'? ({why}) (yes/no)"),
         many => format!("Choose where the work continues: {} ({why})", many.join(", ")),
     };
-    let asked = turn.event(EventKind::QuestionAsked { text: question.clone() });
-    turn.walk.request(&asked)?;
-    let answer = human_io::next_text(turn, &question)?;
+    let answer = human_io::ask(turn, &question)?;
     let named = targets.iter().find(|target| answer.trim() == target.as_str()).cloned();
     let to = match (named, targets) {
         (Some(target), _) => Some(target),

@@ -1,6 +1,6 @@
 //! Gate node: runs quality gates; its output is the gate feedback.
 
-use crate::engine::{NodeOutcome, NodeStatus, RunStop, Turn};
+use crate::engine::{Effect, NodeOutcome, NodeStatus, RunStop, Step, Turn};
 use crate::gates::{self, GateOptions, GateReport, GateVerdict, QualityGate};
 use crate::run_error::RunError;
 use crate::workflow::spec::GateNode;
@@ -21,27 +21,23 @@ pub(super) fn check_gates(
     request: &str,
     skip: &[String],
 ) -> Result<NodeOutcome, RunStop> {
-    let report = loop {
-        if !turn.was_interrupted() {
-            match run_or_replay(turn, names, skip)? {
-                Some(report) if was_interrupted(turn, &report) => {}
-                report => break report,
-            }
+    let step = Step { kind: "gate", result: Some("gate.checked"), report: None, once: None };
+    let past = turn.step(&step, |turn, _| {
+        let report = run_gates(turn, names, skip)?;
+        if was_killed_by_budget(turn, &report) {
+            return Ok(Effect::OutOfBudget);
         }
-        turn.interrupted("gate")?;
-    };
-    // During replay there is no report; the stored event has it.
-    let checks = report.as_ref().map(|report| report.checks.clone()).unwrap_or_default();
-    let mut event = turn.event(EventKind::GateChecked { request: Some(request.to_owned()), checks });
-    if let Some(report) = &report {
         let about = json!({
             "verdict": report.verdict,
             "failing": report.counted.then_some(&report.failing),
             "warnings": report.warnings,
         });
+        let kind = EventKind::GateChecked { request: Some(request.to_owned()), checks: report.checks };
+        let mut event = turn.event(kind);
         event.extra.insert("report".to_owned(), about);
-    }
-    let past = turn.walk.record_event(event)?;
+        Ok(Effect::Result(event))
+    })?;
+    let past = past.ok_or(RunStop::Skipped)?;
     let about = past.event.extra.get("report").cloned().unwrap_or_default();
     turn.walk.failing_tests = about.get("failing").and_then(|list| serde_json::from_value(list.clone()).ok());
     let verdict = about.get("verdict").and_then(Value::as_str).unwrap_or_default();
@@ -77,20 +73,13 @@ fn fallback_text(turn: &Turn<'_>, kind: &EventKind) -> Option<String> {
 }
 
 /// Whether a time budget killed a gate, which makes the report meaningless.
-fn was_interrupted(turn: &Turn<'_>, report: &GateReport) -> bool {
+fn was_killed_by_budget(turn: &Turn<'_>, report: &GateReport) -> bool {
     let ended = |run: &gates::GateRun| run.outcome.is_failed() && run.exit.is_none();
     turn.is_out_of_budget() && report.gates.iter().any(ended)
 }
 
-/// Runs the gates; `None` during replay.
-fn run_or_replay(
-    turn: &mut Turn<'_>,
-    names: &[String],
-    skip: &[String],
-) -> Result<Option<GateReport>, RunStop> {
-    if !turn.walk.log.is_live() {
-        return Ok(None);
-    }
+/// Runs the gates.
+fn run_gates(turn: &Turn<'_>, names: &[String], skip: &[String]) -> Result<GateReport, RunStop> {
     let world = &turn.walk.context;
     let mut wanted: Vec<QualityGate> = world
         .gates
@@ -120,5 +109,5 @@ fn run_or_replay(
     if report.is_cancelled() || report.verdict == GateVerdict::Unverified && turn.walk.cancel.is_cancelled() {
         return Err(RunStop::Interrupted);
     }
-    Ok(Some(report))
+    Ok(report)
 }

@@ -2,7 +2,6 @@
 
 use crate::engine::{NodeOutcome, RunStop, Turn};
 use crate::workflow::spec::{HumanNode, SayNode};
-use flyball::EventKind;
 
 /// Sends a message.
 pub(super) fn run_say(turn: &mut Turn<'_>, say: &SayNode) -> Result<NodeOutcome, RunStop> {
@@ -14,8 +13,5 @@ pub(super) fn run_say(turn: &mut Turn<'_>, say: &SayNode) -> Result<NodeOutcome,
 /// Asks a question; the answer is the node's output.
 pub(super) fn run(turn: &mut Turn<'_>, human: &HumanNode) -> Result<NodeOutcome, RunStop> {
     let question = turn.walk.vars.render(&human.ask);
-    let asked = turn.event(EventKind::QuestionAsked { text: question.clone() });
-    turn.walk.request(&asked)?;
-    let answer = super::human_io::next_text(turn, &question)?;
-    Ok(NodeOutcome::success(answer))
+    Ok(NodeOutcome::success(super::human_io::ask(turn, &question)?))
 }

@@ -8,14 +8,13 @@ use std::time::Instant;
 /// Sends a message to the person. It is recorded, so that every view of the conversation shows it.
 pub(super) fn send_message(turn: &mut Turn<'_>, text: &str) -> Result<(), RunStop> {
     let said = EventKind::AssistantMessage { text: text.to_owned(), structured: None, is_final: true };
-    let event = turn.event(said);
-    turn.walk.record_event(event).map(drop)
+    turn.record(said).map(drop)
 }
 
-/// Text of the next reply.
-pub(super) fn next_text(turn: &mut Turn<'_>, question: &str) -> Result<String, RunStop> {
-    let past = next_reply(turn, question)?;
-    Ok(reply_text(&past))
+/// Asks a question. Returns the text of the answer.
+pub(super) fn ask(turn: &mut Turn<'_>, question: &str) -> Result<String, RunStop> {
+    turn.request(EventKind::QuestionAsked { text: question.to_owned() })?;
+    Ok(reply_text(&next_reply(turn, question)?))
 }
 
 /// Next reply, with its decision.

@@ -13,7 +13,7 @@ use crate::dialogue::{
     DialogueLine, DialogueState, DialogueTexts, ExpectedReply, MessageContext, MessageReader, SlotMatcher,
     single_line, value_text,
 };
-use crate::engine::{NodeOutcome, NodeStatus, RecordedEvent, ReplayLog, RunStop, Turn};
+use crate::engine::{NodeOutcome, NodeStatus, RecordedEvent, ReplayLog, RunStop, Turn, must_stop};
 use crate::provider::ChatMessage;
 use crate::workflow::spec::{CollectNode, LocalizedText};
 use flyball::confirm::{ConfirmationMessage, Language};
@@ -178,35 +178,49 @@ impl<'c, 't> CollectDialogue<'c, 't> {
 
     /// Requests a transition to another state; guards check it like any transition.
     pub(super) fn transition(&mut self, next: DialogueState) -> Result<(), RunStop> {
-        let next = self.state.transition(next)?;
-        let (from, to) = (self.state.as_str().to_owned(), next.as_str().to_owned());
-        let step = self.turn.event(EventKind::TransitionRequested { from, to, edge: None });
+        let step = self.transition_event(next)?;
+        let past = self.state_log.record(step)?;
+        self.complete_transition(next, past)
+    }
+
+    /// Replays a transition that only earlier versions made at this point. Returns whether the history has it.
+    pub(super) fn replay_transition(&mut self, next: DialogueState) -> Result<bool, RunStop> {
+        let step = self.transition_event(next)?;
+        let Some(past) = self.state_log.replay_only(&step) else { return Ok(false) };
+        self.complete_transition(next, past).map(|()| true)
+    }
+
+    fn transition_event(&self, next: DialogueState) -> Result<Event, RunStop> {
+        let (from, to) = (self.state.as_str().to_owned(), self.state.transition(next)?.as_str().to_owned());
+        Ok(self.turn.event(EventKind::TransitionRequested { from, to, edge: None }))
+    }
+
+    /// Requests a recorded transition again until it is allowed.
+    fn complete_transition(&mut self, next: DialogueState, mut past: RecordedEvent) -> Result<(), RunStop> {
         let mut informed = false;
         loop {
-            let past = self.state_log.record(step.clone())?;
             if past.decision.decision < Verdict::Block {
                 break;
             }
             if !std::mem::replace(&mut informed, true) {
                 self.say(&self.texts.render_core_text(&ConfirmationMessage::RetryAborted))?;
             }
-            if is_parent_halt(&past.decision) {
-                // The main session was halted and has been released since; otherwise the message above would have
-                // failed.
-                continue;
+            // If the main session was halted, it has been released since; otherwise the message above would have
+            // failed.
+            if !is_parent_halt(&past.decision) {
+                self.state_log.ensure_may_continue(&past)?;
+                if !must_stop(&past.decision) && !self.human_intervened()? {
+                    return Err(RunStop::Blocked {
+                        decision: Box::new(past.decision),
+                        alternatives: Vec::new(),
+                    });
+                }
             }
-            self.state_log.ensure_may_continue(&past)?;
-            if !must_stop(&past.decision) && !self.human_intervened()? {
-                return Err(RunStop::Blocked { decision: Box::new(past.decision), alternatives: Vec::new() });
-            }
+            let step = self.transition_event(next)?;
+            past = self.state_log.record(step)?;
         }
         self.state = next;
         Ok(())
-    }
-
-    /// Whether this transition is the next event in the history of the state session.
-    pub(super) fn is_next_in_history(&self, from: DialogueState, to: DialogueState) -> bool {
-        self.state_log.upcoming_transition(from.as_str(), to.as_str()).is_some()
     }
 
     /// Whether a person intervened since a transition was denied, so that a retry makes sense.
@@ -231,8 +245,7 @@ impl<'c, 't> CollectDialogue<'c, 't> {
     pub(super) fn say(&mut self, text: &str) -> Result<(), RunStop> {
         // Not the node's final message: an answer or an action follows.
         let kind = EventKind::AssistantMessage { text: text.to_owned(), structured: None, is_final: false };
-        let said = self.turn.event(kind);
-        self.turn.walk.record_event(said)?;
+        self.turn.record(kind)?;
         self.note_said(text);
         Ok(())
     }
@@ -244,8 +257,7 @@ impl<'c, 't> CollectDialogue<'c, 't> {
 
     /// Asks a question; guards detect repeated questions.
     pub(super) fn ask_question(&mut self, question: &str) -> Result<(), RunStop> {
-        let asked = self.turn.event(EventKind::QuestionAsked { text: question.to_owned() });
-        self.turn.walk.request(&asked)?;
+        self.turn.request(EventKind::QuestionAsked { text: question.to_owned() })?;
         self.pending_text.push(question.to_owned());
         question.clone_into(&mut self.open_question);
         Ok(())
@@ -323,8 +335,7 @@ impl<'c, 't> CollectDialogue<'c, 't> {
         let kind =
             EventKind::OperationSucceeded { operation: operation.to_owned(), key: Some(key.to_owned()) };
         self.failing_operations.remove(&(operation.to_owned(), key.to_owned()));
-        let event = self.turn.event(kind);
-        self.turn.walk.record_event(event)?;
+        self.turn.record(kind)?;
         if self.spec.max_turns_without_progress.is_some() && !std::mem::replace(&mut self.made_progress, true)
         {
             let kind = EventKind::OperationSucceeded { operation: "turn".to_owned(), key: None };
@@ -337,8 +348,7 @@ impl<'c, 't> CollectDialogue<'c, 't> {
     pub(super) fn clear_failures(&mut self) -> Result<(), RunStop> {
         for (operation, key) in std::mem::take(&mut self.failing_operations) {
             let kind = EventKind::OperationSucceeded { operation, key: Some(key) };
-            let event = self.turn.event(kind);
-            self.turn.walk.record_event(event)?;
+            self.turn.record(kind)?;
         }
         Ok(())
     }
@@ -365,12 +375,6 @@ impl<'c, 't> CollectDialogue<'c, 't> {
         let about = json!({"state": self.state.as_str(), "slots": self.values, "why": why});
         NodeOutcome::success(reply).with_status(status).with_structured(about)
     }
-}
-
-/// Whether a session must stop after a decision.
-pub(super) fn must_stop(decision: &Decision) -> bool {
-    decision.decision >= Verdict::Block
-        && matches!(decision.state, flyball::SessionPhase::Halted | flyball::SessionPhase::Blocked)
 }
 
 /// Whether the denial comes from the parent session.

@@ -1,13 +1,13 @@
 //! Handles an interpreted message: takes or rejects values, answers questions, cancels or acts.
 
 use super::super::confirm::say_text;
-use super::super::tool::{self, ToolCallOutcome};
-use super::collect_dialogue::{CollectDialogue, RetryVerdict, must_stop};
+use super::super::tool::{self, ToolCall};
+use super::collect_dialogue::{CollectDialogue, RetryVerdict};
 use super::model_reader::ReadOutcome;
 use crate::dialogue::{
     DialogueLine, DialogueState, ExpectedReply, MessageMeaning, SlotEdit, SlotValue, value_text,
 };
-use crate::engine::{NodeOutcome, NodeStatus, RecordedEvent, RunStop};
+use crate::engine::{NodeOutcome, NodeStatus, RecordedEvent, RunStop, must_stop};
 use crate::workflow::spec::SlotKind;
 use flyball::confirm::{ConfirmationAnswer, ConfirmationMessage, classify_answer};
 use serde_json::json;
@@ -138,25 +138,22 @@ impl CollectDialogue<'_, '_> {
     fn on_denied(&mut self) -> DialogueStep {
         let node = self.turn.node.name.clone();
         self.record_success("confirmation", &node)?;
-        self.ask_what_to_change()?;
-        Ok(None)
+        self.ask_what_to_change()
     }
 
-    fn ask_what_to_change(&mut self) -> Result<(), RunStop> {
+    fn ask_what_to_change(&mut self) -> DialogueStep {
         let reply = self.texts.render_core_text(&ConfirmationMessage::WhatToChange);
         self.expected = ExpectedReply::Change;
         self.last_asked = None;
         self.open_question.clone_from(&reply);
-        self.say(&reply)
+        self.say(&reply)?;
+        Ok(None)
     }
 
     /// Handles "nothing to change" after a declined confirmation. Counted, because it makes no progress.
     fn on_nothing_to_change(&mut self) -> DialogueStep {
         let node = self.turn.node.name.clone();
-        match self.record_failure("modification", &node)? {
-            RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
-            RetryVerdict::Retry => self.advance(),
-        }
+        self.count_failure("modification", &node, Self::advance)
     }
 
     fn on_unclear(&mut self, text: &str) -> DialogueStep {
@@ -171,10 +168,7 @@ impl CollectDialogue<'_, '_> {
             }
             ExpectedReply::Slot(slot) => {
                 let key = self.slot_key(slot);
-                match self.record_failure("collect_next_slot", &key)? {
-                    RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
-                    RetryVerdict::Retry => self.repeat_question(),
-                }
+                self.count_failure("collect_next_slot", &key, Self::repeat_question)
             }
             ExpectedReply::Confirmation => match self.record_failure("confirmation", &node)? {
                 RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::Aborted),
@@ -193,10 +187,20 @@ impl CollectDialogue<'_, '_> {
                     Ok(None)
                 }
             },
-            ExpectedReply::Change => match self.record_failure("modification", &node)? {
-                RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
-                RetryVerdict::Retry => self.repeat_question(),
-            },
+            ExpectedReply::Change => self.count_failure("modification", &node, Self::repeat_question),
+        }
+    }
+
+    /// Counts a failed attempt, then continues with `retry` unless a guard gives up.
+    fn count_failure(
+        &mut self,
+        operation: &str,
+        key: &str,
+        retry: impl FnOnce(&mut Self) -> DialogueStep,
+    ) -> DialogueStep {
+        match self.record_failure(operation, key)? {
+            RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
+            RetryVerdict::Retry => retry(self),
         }
     }
 
@@ -234,14 +238,9 @@ impl CollectDialogue<'_, '_> {
     /// Handles a change of an unknown slot.
     fn on_ambiguous_change(&mut self, act: SlotEdit) -> DialogueStep {
         let node = self.turn.node.name.clone();
-        match self.record_failure(act.operation(), &node)? {
-            RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
-            RetryVerdict::Retry if self.values.is_empty() => self.advance(),
-            RetryVerdict::Retry => {
-                self.ask_what_to_change()?;
-                Ok(None)
-            }
-        }
+        self.count_failure(act.operation(), &node, |dialogue| {
+            if dialogue.values.is_empty() { dialogue.advance() } else { dialogue.ask_what_to_change() }
+        })
     }
 
     /// Validates values: takes the valid ones, and asks again for the first invalid one.
@@ -347,13 +346,10 @@ impl CollectDialogue<'_, '_> {
     /// Handles a change to the current value. Counted, because it makes no progress.
     fn on_unchanged_value(&mut self, act: SlotEdit, slot: usize) -> DialogueStep {
         let node = self.turn.node.name.clone();
-        match self.record_failure(act.operation(), &node)? {
-            RetryVerdict::GiveUp(past) => self.abort(&past, &ConfirmationMessage::RetryAborted),
-            RetryVerdict::Retry => {
-                self.transition(DialogueState::WaitingForSlot)?;
-                self.ask_new_value(slot)
-            }
-        }
+        self.count_failure(act.operation(), &node, |dialogue| {
+            dialogue.transition(DialogueState::WaitingForSlot)?;
+            dialogue.ask_new_value(slot)
+        })
     }
 
     /// Aborts after a guard gave up: drops all values, tells the person, and starts over. After too many aborts a
@@ -395,9 +391,8 @@ impl CollectDialogue<'_, '_> {
         self.last_asked = None;
         self.expected = ExpectedReply::Anything;
         self.open_question = reply;
-        if self.is_next_in_history(DialogueState::Error, DialogueState::Idle) {
-            // Older histories asked the first question from `idle`.
-            self.transition(DialogueState::Idle)?;
+        if self.replay_transition(DialogueState::Idle)? {
+            // Earlier versions asked the first question from `idle`.
             return self.advance();
         }
         if !asks {
@@ -412,16 +407,13 @@ impl CollectDialogue<'_, '_> {
         if let Some(action) = &self.spec.action {
             self.transition(DialogueState::ExecutingAction)?;
             let args = self.turn.walk.vars.render_value(&action.args);
-            let call = self.name.clone();
-            let called = if self.spec.confirm {
-                // The person confirmed exactly these values.
-                tool::invoke_approved(self.turn, &call, &action.tool, &args)?
-            } else {
-                tool::invoke(self.turn, &call, &action.tool, &args, None)?
-            };
-            match called {
-                ToolCallOutcome::Ran { ok: true, text } => output = text.trim_end().to_owned(),
-                ToolCallOutcome::Ran { ok: false, text } | ToolCallOutcome::Refused { text } => {
+            let id = self.name.clone();
+            // A person who confirmed approved exactly these values.
+            let approved = self.spec.confirm;
+            let call = ToolCall { id: &id, tool: &action.tool, args: &args, round: None, approved };
+            match tool::invoke(self.turn, &call)? {
+                Ok(text) => output = text.trim_end().to_owned(),
+                Err(text) => {
                     self.transition(DialogueState::Error)?;
                     let reply = self.texts.render_line(&DialogueLine::Failed { error: &text });
                     self.say(&reply)?;
