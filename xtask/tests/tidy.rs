@@ -7,6 +7,8 @@ mod architecture;
 #[allow(dead_code, reason = "shared with the prose test")]
 #[path = "tidy/code.rs"]
 mod code;
+#[path = "tidy/durable_steps.rs"]
+mod durable_steps;
 #[path = "tidy/files.rs"]
 mod files;
 #[path = "tidy/navigation.rs"]

@@ -255,27 +255,7 @@ nodes:
     };
     // The start of the turn is stored, but not its end.
     let cut = |place: &RunHarness, text: &str| {
-        let plan = place.plan(text);
-        for kind in [
-            EventKind::SessionStarted {
-                policy: None,
-                workflow: Some(plan.graph.clone()),
-                parent: None,
-                labels: serde_json::Map::new(),
-                goal: None,
-                reopen: false,
-            },
-            EventKind::TurnStarted {},
-        ] {
-            let mut event = flyball::Event::new("s", kind);
-            if event.kind.name() == "turn.started" {
-                event.node = Some("work".to_owned());
-            }
-            let number = if event.node.is_some() { 2 } else { 1 };
-            event.extra.insert("run".to_owned(), serde_json::json!(number));
-            event.at = Some(1_763_200_000_000 + number);
-            place.recorder(&plan).submit(flyball_store::Submission::from_event(event)).unwrap();
-        }
+        place.store_interrupted_run(text, "work", vec![EventKind::TurnStarted {}]);
         std::fs::write(place.folder.path().join("go"), "").unwrap();
     };
     let mut place = RunHarness::new();
@@ -296,6 +276,64 @@ nodes:
     place.on_interrupted_step = InterruptedStepPolicy::Skip;
     assert_eq!(place.run(&text(false)), RunEnd::Failed);
     assert_eq!(place.file("n"), "");
+}
+
+#[test]
+fn tool_call_skipped_after_a_crash_is_replayed_as_skipped() {
+    let text = "
+workspace: work
+nodes:
+  - {name: call, kind: tool, tool: shell, args: {command: 'echo x >> n'}, on_interrupt: skip, next: ask}
+  - {name: ask, kind: human, ask: Well?, next: done}
+";
+    let place = RunHarness::new();
+    let requested = EventKind::ToolRequested {
+        call: Some("call-1".to_owned()),
+        tool: "shell".to_owned(),
+        args: serde_json::json!({"command": "echo x >> n"}),
+    };
+    place.store_interrupted_run(text, "call", vec![EventKind::TurnStarted {}, requested]);
+    assert_eq!(place.run(text), RunEnd::Stopped(RunStop::AwaitingInput("Well?".to_owned())));
+    let stored = place.event_types("s");
+    assert_eq!(stored[3], "turn.finished", "{stored:?}");
+    // A second resume reaches the same place without running the call or recording anything.
+    assert_eq!(place.run(text), RunEnd::Stopped(RunStop::AwaitingInput("Well?".to_owned())));
+    assert_eq!(place.event_types("s"), stored);
+    assert_eq!(place.file("work/n"), "");
+    place.send_message(text, "go on");
+    assert_eq!(place.run(text), RunEnd::Done);
+}
+
+#[test]
+fn interrupted_tool_call_reruns_only_if_allowed() {
+    let text = "
+workspace: work
+nodes:
+  - {name: call, kind: tool, tool: shell, args: {command: 'echo x >> n'}, on_success: done, on_failure: failed}
+";
+    let requested = || EventKind::ToolRequested {
+        call: Some("call-1".to_owned()),
+        tool: "shell".to_owned(),
+        args: serde_json::json!({"command": "echo x >> n"}),
+    };
+    let cases = [
+        (
+            InterruptedStepPolicy::Ask,
+            RunEnd::Stopped(RunStop::StepOutcomeUnknown { step: "call: shell".to_owned() }),
+            "",
+        ),
+        (InterruptedStepPolicy::Rerun, RunEnd::Done, "x\n"),
+        (InterruptedStepPolicy::Skip, RunEnd::Failed, ""),
+    ];
+    for (policy, end, written) in cases {
+        let mut place = RunHarness::new();
+        place.on_interrupted_step = policy;
+        place.store_interrupted_run(text, "call", vec![EventKind::TurnStarted {}, requested()]);
+        assert_eq!(place.run(text), end);
+        assert_eq!(place.file("work/n"), written);
+        let notes = place.listener.notes.lock().unwrap();
+        assert_eq!(*notes, ["a call to 'shell' was running when the run was interrupted"]);
+    }
 }
 
 #[test]

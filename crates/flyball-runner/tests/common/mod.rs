@@ -167,6 +167,25 @@ impl RunHarness {
         recorder.submit(flyball_store::Submission::from_event(event)).unwrap();
     }
 
+    /// Stores the start of a run and these events of a node, as if the process had died after the last one.
+    pub(crate) fn store_interrupted_run(&self, text: &str, node: &str, kinds: Vec<EventKind>) {
+        let plan = self.plan(text);
+        let started = EventKind::SessionStarted {
+            policy: None,
+            workflow: Some(plan.graph.clone()),
+            parent: None,
+            labels: serde_json::Map::new(),
+            goal: None,
+            reopen: false,
+        };
+        let events = kinds.into_iter().map(|kind| Event::new("s", kind).node(node.to_owned()));
+        for (at, mut event) in [Event::new("s", started)].into_iter().chain(events).enumerate() {
+            event.extra.insert("run".to_owned(), serde_json::json!(at + 1));
+            event.at = Some(self.now.fetch_add(10, Ordering::Relaxed));
+            self.recorder(&plan).submit(flyball_store::Submission::from_event(event)).unwrap();
+        }
+    }
+
     pub(crate) fn send_message(&self, text: &str, words: &str) {
         self.send(
             text,
