@@ -48,7 +48,7 @@ pub(crate) enum Effect<T = Event> {
 pub(crate) struct CrashedAttempt {
     /// Number of its reports that are stored.
     pub(crate) reports: u32,
-    /// What to do about its unknown outcome; `None` if there is none.
+    /// Handling of its unknown outcome; `None` if there is none.
     pub(crate) recovery: Option<Recovery>,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn run(turn: &mut Turn<'_>, decide: &DecideNode) -> Result<NodeOutcom
         ValidAnswer::Valid(decided) => apply_decision(turn, decide, decided),
         ValidAnswer::Unavailable(error) => Ok(NodeOutcome::failed(error)),
         ValidAnswer::Invalid => {
-            // The count of invalid answers starts anew, because a person decides now.
+            // The count of invalid answers starts again, because a person decides now.
             model_call::record_valid(turn)?;
             ask_person(turn, &targets, "the model gave no valid answer")
         }
