@@ -17,6 +17,8 @@ mod blocks;
 mod cli_reference;
 #[path = "docs/command_names.rs"]
 mod command_names;
+#[path = "docs/guard_table.rs"]
+mod guard_table;
 #[path = "cli/command_harness.rs"]
 #[allow(dead_code, reason = "shared with the command-line tests")]
 mod kit;

@@ -15,54 +15,7 @@ pub fn sentence(message: &str) -> String {
 /// Explains a reason to a reader who sees it for the first time.
 #[must_use]
 pub fn explain_reason(reason: &str) -> Option<&'static str> {
-    Some(match reason {
-        "repetition_loop" => {
-            "The same call with the same arguments gives the same result; calling it again cannot help."
-        }
-        "cycle_detected" => "The same sequence of steps repeats with the same results.",
-        "recurrence" => {
-            "Calls are repeated although their results are known and nothing has changed in between."
-        }
-        "repeated_error" => "The same error keeps occurring; retrying the same way will fail again.",
-        "consecutive_failures" | "error_rate" => {
-            "Most attempts fail; something fundamental is probably wrong."
-        }
-        "stalled" | "no_progress" => "The agent is active, but no progress signal has changed.",
-        "oscillating" => "The work alternates between two states: each step undoes the previous one.",
-        "visit_limit" | "transition_limit" => {
-            "The workflow returned to the same place more often than its limit allows."
-        }
-        "max_runtime"
-        | "max_turns"
-        | "max_iterations"
-        | "max_tokens"
-        | "max_cost"
-        | "max_steps"
-        | "turn_timeout"
-        | "node_budget"
-        | "max_cycle_iterations" => "A budget is used up. An operator can raise it.",
-        "validation_failure" => "The model's output does not validate, and retries have not helped.",
-        "retries_exhausted" => "An operation failed too often and is disabled for a while.",
-        "quality_gate_exhausted" | "quality_gate_blocked" | "loop_thrashing" => {
-            "The work was declared done, but the checks fail."
-        }
-        "confirmation_aborted" | "confirmation_expired" => {
-            "The plan was not clearly approved in time, so it was denied."
-        }
-        "confirmation_unclear" => {
-            "The answer was neither a clear yes nor a clear no. The plan is still awaiting approval."
-        }
-        "confirmation_refused" => {
-            "Only the requester can approve the plan; an answer from anyone else is ignored."
-        }
-        "repeated_question" => "The agent keeps asking the same question although it was answered.",
-        "repeated_denial" => "A denied request was made again.",
-        "monologue" => "The agent repeats itself instead of acting.",
-        "user_stop" => "An operator stopped the session.",
-        "rule" => "A rule in the policy file matched; its message gives the reason.",
-        "transition_not_allowed" => "The workflow or policy does not allow this transition from this node.",
-        _ => return None,
-    })
+    flyball::reason(reason)?.meaning
 }
 
 /// The actions that can lift a session's hold: the suggestions of the guard that stopped it, and how to lift an

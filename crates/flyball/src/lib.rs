@@ -71,9 +71,9 @@ pub use event::{
 pub use finalize::waits_for_person;
 pub use fingerprint::Fingerprint;
 pub use governor::step;
-pub use guards::{APPROVED_BY, Ancestor, Ancestors, GUARD_NAMES, granted_amount};
+pub use guards::{APPROVED_BY, Ancestor, Ancestors, GUARD_NAMES, GuardInfo, granted_amount, guards};
 pub use policy::{Policy, Preset};
-pub use reasons::{EndingKind, REASONS, ending_kind};
+pub use reasons::{EndingKind, Reason, ending_kind, reason, reasons};
 pub use report::{
     BreakerReport, BreakerStatus, BudgetReport, GuardHold, LoopReport, NodeTransition, OperatorStop,
     SessionReport, StatusSummary, TransitionHistory, Waiting,

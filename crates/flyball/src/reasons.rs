@@ -1,8 +1,9 @@
-//! All reasons of trips and runners, with the kind of ending each indicates.
+//! The reasons of trips and endings, with the kind of ending each indicates and what it means.
 //!
-//! A halt has one of five coarse reasons ([`crate::HaltReason`]) that describe the failure. This table classifies
-//! endings for statistics: success, exhaustion, external decision, error.
+//! A halt has one of five coarse reasons ([`crate::HaltReason`]) that describe the failure. The reasons here are finer;
+//! each guard declares its own.
 
+use crate::guards::guards;
 use serde::Serialize;
 
 /// Kind of ending that a reason indicates.
@@ -19,67 +20,70 @@ pub enum EndingKind {
     Error,
 }
 
-/// All reasons with their kind of ending. `completed`, `transition` and `error` are set by the sender of the session
-/// end; all others are trip reasons.
-pub const REASONS: [(&str, EndingKind); 41] = [
-    ("completed", EndingKind::Success),
-    ("transition", EndingKind::Success),
-    ("max_runtime", EndingKind::Exhaustion),
-    ("max_turns", EndingKind::Exhaustion),
-    ("max_iterations", EndingKind::Exhaustion),
-    ("max_tokens", EndingKind::Exhaustion),
-    ("max_cost", EndingKind::Exhaustion),
-    ("max_steps", EndingKind::Exhaustion),
-    ("turn_timeout", EndingKind::Exhaustion),
-    ("node_budget", EndingKind::Exhaustion),
-    ("max_cycle_iterations", EndingKind::Exhaustion),
-    ("visit_limit", EndingKind::Exhaustion),
-    ("transition_limit", EndingKind::Exhaustion),
-    ("cycle_detected", EndingKind::Exhaustion),
-    ("repetition_loop", EndingKind::Exhaustion),
-    ("recurrence", EndingKind::Exhaustion),
-    ("stalled", EndingKind::Exhaustion),
-    ("oscillating", EndingKind::Exhaustion),
-    ("repeated_error", EndingKind::Exhaustion),
-    ("consecutive_failures", EndingKind::Exhaustion),
-    ("error_rate", EndingKind::Exhaustion),
-    ("validation_failure", EndingKind::Exhaustion),
-    ("retries_exhausted", EndingKind::Exhaustion),
-    ("loop_thrashing", EndingKind::Exhaustion),
-    ("quality_gate_exhausted", EndingKind::Exhaustion),
-    ("confirmation_aborted", EndingKind::Exhaustion),
-    ("repeated_question", EndingKind::Exhaustion),
-    ("repeated_denial", EndingKind::Exhaustion),
-    ("monologue", EndingKind::Exhaustion),
-    ("no_progress", EndingKind::Exhaustion),
-    ("transition_not_allowed", EndingKind::External),
-    ("quality_gate_blocked", EndingKind::External),
-    ("confirmation_expired", EndingKind::External),
-    ("confirmation_unclear", EndingKind::External),
-    ("confirmation_refused", EndingKind::External),
-    ("approval_required", EndingKind::External),
-    ("release_refused", EndingKind::External),
-    ("policy_waits", EndingKind::External),
-    ("rule", EndingKind::External),
-    ("user_stop", EndingKind::External),
-    ("error", EndingKind::Error),
+/// The reason of a trip or an ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reason {
+    /// Its name in decisions.
+    pub name: &'static str,
+    /// The kind of ending it indicates.
+    pub ending: EndingKind,
+    /// What it means, for a reader who sees it for the first time.
+    pub meaning: Option<&'static str>,
+}
+
+impl Reason {
+    /// A limit is exhausted.
+    pub(crate) const fn exhausted(name: &'static str, meaning: &'static str) -> Reason {
+        Reason { name, ending: EndingKind::Exhaustion, meaning: Some(meaning) }
+    }
+
+    /// A person, a rule or a check decided.
+    pub(crate) const fn external(name: &'static str, meaning: &'static str) -> Reason {
+        Reason { name, ending: EndingKind::External, meaning: Some(meaning) }
+    }
+
+    /// A reason that its messages explain.
+    pub(crate) const fn plain(name: &'static str, ending: EndingKind) -> Reason {
+        Reason { name, ending, meaning: None }
+    }
+}
+
+/// Reasons of no guard. `completed`, `transition` and `error` are set by the sender of the session end.
+const SESSION_REASONS: [Reason; 6] = [
+    Reason::plain("completed", EndingKind::Success),
+    Reason::plain("transition", EndingKind::Success),
+    Reason::plain("error", EndingKind::Error),
+    Reason::external("user_stop", "An operator stopped the session."),
+    Reason::plain("release_refused", EndingKind::External),
+    Reason::plain("policy_waits", EndingKind::External),
 ];
+
+/// All reasons.
+pub fn reasons() -> impl Iterator<Item = &'static Reason> {
+    SESSION_REASONS.iter().chain(guards().flat_map(|(_, info)| info.reasons))
+}
+
+/// The reason with this name.
+#[must_use]
+pub fn reason(name: &str) -> Option<&'static Reason> {
+    reasons().find(|reason| reason.name == name)
+}
 
 /// The kind of ending that a reason indicates; `None` for an unknown reason.
 #[must_use]
-pub fn ending_kind(reason: &str) -> Option<EndingKind> {
-    REASONS.iter().find(|(known, _)| *known == reason).map(|(_, ending)| *ending)
+pub fn ending_kind(name: &str) -> Option<EndingKind> {
+    reason(name).map(|reason| reason.ending)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EndingKind, REASONS, ending_kind};
+    use super::{EndingKind, ending_kind, reasons};
     use std::collections::BTreeSet;
 
     #[test]
     fn reasons_are_unique_and_cover_every_ending_kind() {
-        let names: BTreeSet<&str> = REASONS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names.len(), REASONS.len());
+        let names: BTreeSet<&str> = reasons().map(|reason| reason.name).collect();
+        assert_eq!(names.len(), reasons().count());
         for (reason, expected) in [
             ("completed", Some(EndingKind::Success)),
             ("max_runtime", Some(EndingKind::Exhaustion)),

@@ -4,7 +4,7 @@ use crate::confirm::PlanPhase;
 use crate::decision::{HaltReason, SessionPhase};
 use crate::guards::format_usage;
 use crate::lifecycle::STOP_GUARD;
-use crate::policy::{GuardMode, GuardPolicies, Policy, SessionCounters};
+use crate::policy::{GuardMode, Policy, SessionCounters};
 use crate::reasons::{EndingKind, ending_kind};
 use crate::state::{Latch, SessionState};
 use crate::tool_usage::ToolUsage;
@@ -470,7 +470,7 @@ impl SessionState {
 
 /// Names of the guards whose mode is `off`, including `budget`.
 fn disabled_guards(policy: &Policy) -> Vec<&'static str> {
-    let guards = GuardPolicies::NAMES.into_iter().zip(policy.guards.modes());
+    let guards = policy.guards.modes();
     let budgets = ("budget", policy.budgets.mode);
     [budgets]
         .into_iter()

@@ -3,8 +3,8 @@
 
 use crate::scenario_table::{ConformancePath, ExpectedAnswer, Scenario, load_reasons, load_scenarios};
 use crate::{hook, http, mcp, proxy, runner};
+use flyball::GUARD_NAMES;
 use flyball::policy::Delivery;
-use flyball::{GUARD_NAMES, REASONS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ fn every_guard_reason_effect_event_and_state_is_covered() {
         (
             "reasons",
             not_covered(
-                REASONS.iter().map(|(name, _)| *name).filter(|name| !END_REASONS.contains(name)),
+                flyball::reasons().map(|reason| reason.name).filter(|name| !END_REASONS.contains(name)),
                 &reasons,
             ),
         ),

@@ -22,33 +22,9 @@ pub(super) fn observe_only(policy: &Policy) -> Policy {
     policy
 }
 
+/// Disabled guards stay disabled.
 fn set_observe(guards: &mut GuardPolicies) {
-    let was = guards.clone();
-    guards.set_all(GuardMode::Observe);
-    // Disabled guards stay disabled.
-    macro_rules! keep_off {
-        ($($name:ident),*) => {
-            $(if !was.$name.mode.is_on() { guards.$name.mode = GuardMode::Off; })*
-        };
-    }
-    keep_off!(
-        repetition,
-        cycle,
-        recurrence,
-        visits,
-        transitions,
-        stall,
-        oscillation,
-        error_streak,
-        validation,
-        retry,
-        gate,
-        confirmation,
-        question,
-        denial,
-        monologue,
-        large_response
-    );
+    guards.set_modes(|mode| if mode.is_on() { GuardMode::Observe } else { mode });
 }
 
 /// The severity of a finding under the audited policy.
@@ -75,7 +51,7 @@ fn guard_mode(policy: &Policy, event: &Event, trip: &Trip) -> GuardMode {
         (_, None, Some(node)) => policy.guards_for_node(node),
         _ => &policy.guards,
     };
-    let found = GuardPolicies::NAMES.iter().zip(guards.modes()).find(|(name, _)| **name == trip.guard);
+    let found = guards.modes().find(|(name, _)| *name == trip.guard);
     found.map_or(GuardMode::Staged, |(_, mode)| mode)
 }
 

@@ -6,7 +6,8 @@
 //! expire when the policy's `ttl` passes without one being used, and a rejection revokes them. Only the policy declares
 //! tools destructive; nothing is inferred from a tool's name.
 
-use super::confirmation::{ConfirmationGuard, is_deletion, question_text};
+use super::confirmation::ConfirmationGuard;
+use super::plan_request::{is_deletion, question_text};
 use super::{GuardContext, Trips};
 use crate::bounded_map::truncate_bytes;
 use crate::call_ledger::CallFacts;

@@ -8,6 +8,7 @@
 use super::budget_check::{
     BudgetCheck, BudgetGrant, ExhaustedBudget, format_usage, grant_key, raised_key, trip_message,
 };
+use super::info::GuardInfo;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{BoundedMap, push_bounded};
 use crate::decision::{HaltReason, TripSeverity};
@@ -15,10 +16,32 @@ use crate::event::{EventKind, MessageOrigin, Usage};
 use crate::fingerprint::Fingerprint;
 use crate::limits::NODES;
 use crate::policy::{GuardMode, Policy};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
 use crate::workflow_position::WorkflowPosition;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself; its settings are the budgets (`policy/budgets.rs`).
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Limits on time, turns, tokens and cost.")
+        .table(
+            "time, turns, tokens, money of a session, turn, node, loop, message, and of the parents",
+            "warn before the end, then halt (message: block)",
+        )
+        .reasons(&[
+            Reason::exhausted("max_runtime", USED_UP),
+            Reason::exhausted("max_turns", USED_UP),
+            Reason::exhausted("max_iterations", USED_UP),
+            Reason::exhausted("max_tokens", USED_UP),
+            Reason::exhausted("max_cost", USED_UP),
+            Reason::exhausted("max_steps", USED_UP),
+            Reason::exhausted("turn_timeout", USED_UP),
+            Reason::exhausted("node_budget", USED_UP),
+            Reason::exhausted("max_cycle_iterations", USED_UP),
+        ]);
+
+const USED_UP: &str = "A budget is used up. An operator can raise it.";
 
 /// Budget data of an ancestor session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

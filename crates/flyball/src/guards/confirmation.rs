@@ -9,27 +9,116 @@
 //! Since version 2 of the rules, a tool that the policy declares destructive requires an approval
 //! ([`super::approval`]).
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Node, Tool};
+use super::plan_request::ConfirmationRequest;
 use super::{Guard, GuardContext, TripBuilder, Trips};
-use crate::bounded_map::truncate_bytes;
 use crate::confirm::{
     ConfirmationAnswer, ConfirmationMessage, Language, MessageCatalog, PlanInput, PlanPhase, classify_answer,
-    language_for, plan_digest,
+    language_for,
 };
 use crate::decision::{HaltReason, TripSeverity};
-use crate::event::{DeniedBy, EventKind, MessageOrigin, PlanStep, call_identity};
+use crate::event::{DeniedBy, EventKind, MessageOrigin};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{MAX_PLAN_BYTES, PLAN_STEPS};
-use crate::policy::{ConfirmationPolicy as Limits, NewRequestAction};
+use crate::policy::settings::StricterDirection::{Less, More};
+use crate::policy::settings::{
+    COUNT_RANGE, Count, Duration, Flag, Texts, Word, keywords, scope_keys, settings,
+};
+use crate::policy::{GuardMode, HOUR_MS, Limit};
+use crate::reasons::{EndingKind, Reason};
 use crate::report::Waiting;
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "A person's answer to a plan.")
+    .table(
+        "answers to a plan, and calls of destructive tools without an approval (`approval_required`)",
+        "ask again, then abort; the third abort without a clear answer in between escalates to a person",
+    )
+    .reasons(&[
+        Reason::exhausted(
+            "confirmation_aborted",
+            "The plan was not clearly approved in time, so it was denied.",
+        ),
+        Reason::external(
+            "confirmation_expired",
+            "The plan was not clearly approved in time, so it was denied.",
+        ),
+        Reason::external(
+            "confirmation_unclear",
+            "The answer was neither a clear yes nor a clear no. The plan is still awaiting approval.",
+        ),
+        Reason::external(
+            "confirmation_refused",
+            "Only the requester can approve the plan; an answer from anyone else is ignored.",
+        ),
+        Reason::plain("approval_required", EndingKind::External),
+    ])
+    .scope::<ToolConfirmation>(Tool, "Plan steps that were not approved.")
+    .scopes::<ConfirmationPolicy>(&[Node]);
+
+settings! {
+    /// A person's answer to a plan.
+    pub struct ConfirmationPolicy: "ConfirmationFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Unclear answers that are asked again; the next one aborts the plan.
+        unclear: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// How long to wait for an answer.
+        ttl_ms as "ttl": Limit = Some(HOUR_MS) => Duration(Less);
+        /// Whether to abort on the answer that reaches `unclear` instead of the one after it.
+        abort_on_reaching_max: bool = false => Flag(More);
+        /// The Nth consecutive abort escalates to a person; a clear answer resets the count.
+        aborts: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// How a pending plan is handled when the person asks for something else.
+        on_new_request: NewRequestAction = NewRequestAction::Drop => Word;
+        /// Language of the questions.
+        language: LanguageSetting = LanguageSetting::Auto => Word;
+        /// Overrides for the built-in texts, by name.
+        texts: BTreeMap<String, String> = BTreeMap::new() => Texts;
+    }
+}
+
+scope_keys! {
+    /// A guard with no keys except its mode.
+    ToolConfirmation: "ModeFile", ConfirmationPolicy, ["mode"]
+}
+
+/// How a pending plan is handled when the person asks for something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "NewRequestValue", rename_all = "snake_case")]
+pub enum NewRequestAction {
+    /// The plan is dropped, and the person is notified.
+    #[default]
+    Drop,
+    /// The plan stays pending, and the person is reminded of it.
+    Keep,
+}
+keywords! { NewRequestAction { "drop" = Drop, "keep" = Keep } }
+
+/// The language of questions to a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "LanguageValue", rename_all = "snake_case")]
+pub enum LanguageSetting {
+    /// Detected from the person's messages.
+    #[default]
+    Auto,
+    /// English.
+    En,
+    /// Russian.
+    Ru,
+    /// Spanish.
+    Es,
+}
+keywords! { LanguageSetting { "auto" = Auto, "en" = En, "ru" = Ru, "es" = Es }
+}
+
 pub(super) const MAX_QUESTION_BYTES: usize = 600;
-/// Maximum number of plan steps tracked under version 1 of the rules.
-const MAX_STEPS: usize = 32;
 
 /// The current plan, if any, and its approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +138,7 @@ pub(crate) struct ConfirmationGuard {
     pub(super) steps: Vec<Fingerprint>,
     /// Steps that were requested and have not finished.
     pub(super) running: Vec<Fingerprint>,
-    /// The requested plan as JSON; empty if longer than [`MAX_PLAN_BYTES`].
+    /// The requested plan as JSON; empty if longer than [`crate::limits::MAX_PLAN_BYTES`].
     pub(super) plan: String,
     /// Whether the plan consists of calls blocked for lack of approval; further blocked calls join it.
     pub(super) from_calls: bool,
@@ -128,80 +217,6 @@ impl ConfirmationGuard {
 
     pub(super) fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| now >= expires)
-    }
-
-    fn on_request(
-        &mut self,
-        cx: &GuardContext<'_>,
-        plan: &[PlanStep],
-        asked: &ConfirmationRequest<'_>,
-        trips: &mut Trips,
-    ) {
-        let digest = plan_digest(plan);
-        if self.needs_no_question(cx, plan, &digest) {
-            return;
-        }
-        // The same plan, requested again in other words or after one of its calls was blocked: nothing is dropped.
-        let same = cx.rules > RulesVersion::V1
-            && self.is_awaiting()
-            && self.digest == digest
-            && !self.is_expired(cx.now);
-        if self.is_awaiting() && !same {
-            let effect = if self.is_expired(cx.now) { "plan.expired" } else { "plan.replaced" };
-            trips.add_effect(effect, "digest", self.digest.clone());
-            self.say(cx, &ConfirmationMessage::Replaced, asked.question, trips);
-        }
-        let question = match asked.question {
-            None if same => std::mem::take(&mut self.question),
-            question => truncate_bytes(question.unwrap_or(""), MAX_QUESTION_BYTES).to_owned(),
-        };
-        let requester = asked.requester.map(str::to_owned);
-        self.requester = if same { requester.or_else(|| self.requester.take()) } else { requester };
-        self.open_plan(cx, plan, same);
-        self.question = question;
-        let ttl = asked.ttl_ms.or(cx.limits.confirmation.ttl_ms);
-        self.expires = ttl.filter(|_| cx.has_time).map(|ttl| cx.now.saturating_add(ttl));
-        if self.question.is_empty() {
-            let names: Vec<String> = asked.targets.iter().map(target_name).collect();
-            let question = question_text(cx, &names, plan.len(), self.deletes);
-            self.question = truncate_bytes(&question, MAX_QUESTION_BYTES).to_owned();
-            trips.say(question);
-        }
-    }
-
-    /// Replaces the current plan, or updates it if it is the `same` one.
-    pub(super) fn open_plan(&mut self, cx: &GuardContext<'_>, plan: &[PlanStep], same: bool) {
-        self.advance(PlanInput::Requested);
-        self.digest = plan_digest(plan);
-        self.deletes = plan.iter().any(|step| is_deletion(&step.tool));
-        self.asked = cx.seq;
-        let followed = if cx.rules > RulesVersion::V1 { PLAN_STEPS } else { MAX_STEPS };
-        self.steps =
-            plan.iter().take(followed).map(|step| call_identity(&step.tool, &step.args).call).collect();
-        if !same {
-            self.unclear = 0;
-            self.requesters.clear();
-            self.running.clear();
-        }
-        if cx.rules > RulesVersion::V1 {
-            self.plan = serde_json::to_string(plan)
-                .ok()
-                .filter(|text| text.len() <= MAX_PLAN_BYTES)
-                .unwrap_or_default();
-            self.from_calls = false;
-            self.record_asker(cx.seq);
-            self.trim_approvals();
-        }
-    }
-
-    /// Whether a plan needs no question because it was just approved.
-    fn needs_no_question(&self, cx: &GuardContext<'_>, plan: &[PlanStep], digest: &str) -> bool {
-        if cx.rules > RulesVersion::V1 {
-            return self.covers_plan(cx, plan);
-        }
-        matches!(self.phase, PlanPhase::Approved | PlanPhase::Executing)
-            && self.digest == digest
-            && !digest.is_empty()
     }
 
     /// Whether an answer refers to the pending plan. An answer that names another plan is rejected, and the plan stays
@@ -410,14 +425,6 @@ impl ConfirmationGuard {
     }
 }
 
-/// The parts of a confirmation request.
-struct ConfirmationRequest<'a> {
-    question: Option<&'a str>,
-    requester: Option<&'a str>,
-    ttl_ms: Option<u64>,
-    targets: &'a [Value],
-}
-
 /// The meaning of an answer: its explicit value if present, otherwise its classified text.
 fn answer_meaning(said: &str, value: Option<&str>) -> ConfirmationAnswer {
     match value {
@@ -431,31 +438,9 @@ fn answer_meaning(said: &str, value: Option<&str>) -> ConfirmationAnswer {
 }
 
 /// Reply to an approval when nothing is pending.
-pub(crate) fn nothing_pending_text(limits: &Limits, said: &str) -> String {
+pub(crate) fn nothing_pending_text(limits: &ConfirmationPolicy, said: &str) -> String {
     let texts = MessageCatalog::new(limits.texts.clone());
     texts.render(&ConfirmationMessage::NothingPending, language_for(limits.language, Some(said)))
-}
-
-/// Default question for a plan without one.
-pub(super) fn question_text(
-    cx: &GuardContext<'_>,
-    targets: &[String],
-    steps: usize,
-    deletes: bool,
-) -> String {
-    let limits = &cx.limits.confirmation;
-    let texts = MessageCatalog::new(limits.texts.clone());
-    texts.render(&ConfirmationMessage::Ask { targets, steps, deletes }, language_for(limits.language, None))
-}
-
-fn target_name(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    super::validation::strip_control_chars(&text, 80)
-}
-
-pub(super) fn is_deletion(tool: &str) -> bool {
-    let tool = tool.to_lowercase();
-    ["delete", "remove", "drop", "destroy", "purge", "wipe", "erase"].iter().any(|verb| tool.contains(verb))
 }
 
 impl Guard for ConfirmationGuard {

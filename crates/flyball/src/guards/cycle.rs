@@ -5,17 +5,109 @@
 //! recurring suffix, and self-loops as a separate class. Each check appends the proposed transition, so the transition
 //! that would close the cycle is denied.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Edge, Node, Tool};
 use super::{Guard, GuardContext, TripBuilder, Trips, escalated_severity};
 use crate::call_ledger::CallFacts;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::limits::MAX_PERIOD;
+use crate::limits::{MAX_PERIOD, MAX_TRANSITION_HISTORY};
 use crate::period_detector::{PeriodDetector, RepeatedBlock};
-use crate::policy::{ToolEffect, TransitionCycles};
+use crate::policy::settings::StricterDirection::{Less, More, Unknown};
+use crate::policy::settings::{COUNT_RANGE, Count, Detector, Flag, Word, scope_keys, settings};
+use crate::policy::{GuardMode, Limit, ToolEffect};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "A repeating sequence of calls, transitions or outputs.")
+    .table("a block of calls, transitions, outputs or states that repeats several times in a row", "calls: warn at the third pass, block the next; transitions: block and escalate to a person; outputs: halt")
+    .reasons(&[Reason::exhausted(
+        "cycle_detected",
+        "The same sequence of steps repeats with the same results.",
+    )])
+    .scope::<NodeCycle>(Node, "A repeating sequence of calls or outputs.")
+    .scope::<EdgeCycle>(Edge, "A repeating sequence of transitions that this edge would complete.")
+    .scope::<ToolCycle>(Tool, "A repeating sequence of calls.")
+    .parts(&[
+        ("calls", &["max_period"]),
+        ("outputs", &["max_period"]),
+        ("transitions", &["max_period", "suffix_length", "self_loop"]),
+    ]);
+
+settings! {
+    /// A repeating sequence of actions.
+    pub struct CyclePolicy: "CycleFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Cycles of (call, result) pairs.
+        calls: CyclePeriods = CyclePeriods::default() => Detector;
+        /// Cycles of transitions between nodes.
+        transitions: TransitionCycles = TransitionCycles::default() => Detector;
+        /// Cycles of outputs.
+        outputs: CyclePeriods = CyclePeriods::default() => Detector;
+        /// The Nth block halts the session.
+        blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
+
+settings! {
+    /// Periods that a cycle detector looks for.
+    pub struct CyclePeriods: "PeriodsFile" {
+        /// Longest sequence to look for, 1 to 64.
+        max_period: Limit = Some(64) => Count(1..=MAX_PERIOD as u64, More);
+        /// Repeats of the sequence that count as a cycle, 2 to 20.
+        repeats: u64 = 3 => Count(2..=20, Less);
+    }
+}
+
+settings! {
+    /// Detection of transition cycles.
+    pub struct TransitionCycles: "TransitionCyclesFile" {
+        /// Longest sequence to look for, 2 to 64. Default: 10; off under `loop_prevention`, which uses only the recurring
+        /// suffix.
+        max_period: Limit = Some(10) => Count(2..=MAX_PERIOD as u64, More);
+        /// Repeats of the sequence that count as a cycle, 2 to 20.
+        repeats: u64 = 3 => Count(2..=20, Less);
+        /// Length of the recurring suffix, 2 to 10.
+        suffix_length: Limit = Some(3) => Count(2..=10, Unknown);
+        /// Consecutive self-transitions allowed. Default: 5. With `off`, self-transitions count like any other transition,
+        /// as under `loop_prevention`.
+        self_loop: Limit = Some(5) => Count(2..=1_000, Less);
+        /// Transitions shown in reports and evidence, 1 to 64. Default: 10. Detection looks back as far as it needs.
+        max_history: u64 = 10 => Count(1..=MAX_TRANSITION_HISTORY as u64, Unknown);
+        /// Whether to also look inside loops that the workflow declares. Default: false, except in `simple`, `complex` and
+        /// under `loop_prevention`.
+        declared_loops: bool = false => Flag(More), in Simple => true, in Complex => true;
+    }
+}
+
+scope_keys! {
+    /// Repeating sequences of calls and outputs, for one node.
+    NodeCycle: "NodeCycleFile", CyclePolicy, ["mode", "calls", "blocks", "outputs"]
+}
+
+scope_keys! {
+    /// Repeating sequences of transitions, for one edge.
+    EdgeCycle: "EdgeCycleFile", CyclePolicy, ["mode", "transitions"]
+}
+
+scope_keys! {
+    /// Repeating sequences of calls, for one tool.
+    ToolCycle: "ToolCycleFile", CyclePolicy, ["mode", "calls", "blocks"]
+}
+
+impl TransitionCycles {
+    /// Transitions the detector must keep: enough for every enabled rule, and at least `max_history`.
+    pub fn history_needed(&self) -> u64 {
+        let periodic = self.max_period.unwrap_or(0).saturating_mul(self.repeats);
+        let suffix = self.suffix_length.map_or(0, |length| length.saturating_mul(3).max(10));
+        self.max_history.max(periodic).max(suffix).max(self.self_loop.unwrap_or(0))
+    }
+}
 
 /// Maximum number of transitions listed in a message.
 const MAX_MESSAGE_TRANSITIONS: usize = 12;

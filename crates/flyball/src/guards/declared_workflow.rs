@@ -5,13 +5,42 @@
 //! of the allowed destinations. If nothing is declared, nothing is denied. Repeated denials without an accepted
 //! transition in between escalate to a person.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Edge;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::truncate_bytes;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::limits::SHOWN_NAME_BYTES;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{COUNT_RANGE, Count, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Transitions that are not part of the declared workflow.")
+        .table(
+            "transitions that the workflow of the session does not declare",
+            "block; the 3rd in a row escalates to a person",
+        )
+        .reasons(&[Reason::external(
+            "transition_not_allowed",
+            "The workflow or policy does not allow this transition from this node.",
+        )])
+        .scopes::<DeclaredWorkflowPolicy>(&[Edge]);
+
+settings! {
+    /// Transitions that are not part of the declared workflow.
+    pub struct DeclaredWorkflowPolicy: "DeclaredWorkflowFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// The Nth consecutive refusal escalates to a person; an accepted transition resets the count.
+        blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
 
 /// Maximum number of destinations listed in a message.
 const MAX_LISTED: usize = 12;

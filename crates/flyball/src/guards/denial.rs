@@ -4,12 +4,38 @@
 //! `total` denials among the last `of` calls. An action that is allowed later is forgotten, so approved repeats never
 //! count. Flyball's own blocks are not denials.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Node, Tool};
 use super::{Guard, GuardContext, TripBuilder, Trips, escalated_severity};
 use crate::bounded_map::{BoundedMap, push_bounded};
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::{DeniedBy, EventKind};
-use crate::policy::DenialPolicy as Limits;
+use crate::policy::settings::StricterDirection::{Less, Unknown};
+use crate::policy::settings::{COUNT_RANGE, Count, WINDOW_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Repeated requests for a denied action.")
+    .table("a refused action that is requested again", "warn, block, halt")
+    .reasons(&[Reason::exhausted("repeated_denial", "A denied request was made again.")])
+    .scopes::<DenialPolicy>(&[Node, Tool]);
+
+settings! {
+    /// Repeated requests for a denied action.
+    pub struct DenialPolicy: "DenialFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Consecutive requests for the same denied action.
+        consecutive: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// Number of recent requests for `total`, 1 to 64.
+        of: u64 = 50 => Count(1..=*WINDOW_RANGE.end(), Unknown);
+        /// Denials among the last `of` requests.
+        total: Limit = Some(10) => Count(COUNT_RANGE, Less);
+    }
+}
 
 const MAX_ACTIONS: usize = 32;
 const MAX_EVENTS: usize = 16;
@@ -25,7 +51,7 @@ pub(crate) struct DenialGuard {
 }
 
 impl DenialGuard {
-    fn recent_denials(&self, limits: &Limits) -> u64 {
+    fn recent_denials(&self, limits: &DenialPolicy) -> u64 {
         let of = limits.of.clamp(1, 64);
         let mask = if of == 64 { u64::MAX } else { (1 << of) - 1 };
         u64::from((self.outcomes & mask).count_ones())

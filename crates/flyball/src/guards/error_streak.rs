@@ -5,14 +5,60 @@
 //! single success does not reset. Failures in one round count once. A failure that reports only its exit status is how
 //! many commands answer "no", so it is not counted as a repeated error.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Node, Tool};
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::push_bounded;
 use crate::call_ledger::{CallFacts, ResultFacts};
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::policy::ErrorStreakPolicy as Limits;
+use crate::policy::settings::StricterDirection::{Less, Unknown};
+use crate::policy::settings::{COUNT_RANGE, Count, PERCENT_RANGE, WINDOW_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Consecutive errors: the same one, or any.")
+        .table(
+            "repeated failures; of the identical call from 3 on",
+            "warn, block, halt; failures of different kinds: warn, block at twice the number",
+        )
+        .reasons(&[
+            Reason::exhausted(
+                "repeated_error",
+                "The same error keeps occurring; retrying the same way will fail again.",
+            ),
+            Reason::exhausted(
+                "consecutive_failures",
+                "Most attempts fail; something fundamental is probably wrong.",
+            ),
+            Reason::exhausted("error_rate", "Most attempts fail; something fundamental is probably wrong."),
+        ])
+        .scopes::<ErrorStreakPolicy>(&[Node, Tool]);
+
+settings! {
+    /// Consecutive failures, and the failure rate over a window.
+    pub struct ErrorStreakPolicy: "ErrorStreakFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Consecutive occurrences of the same (normalized) error that trip the guard.
+        same_error: Limit = Some(4) => Count(COUNT_RANGE, Less), in Strict => Some(3);
+        /// Consecutive occurrences of the same error that cause a warning.
+        warn_at: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// Consecutive failures of any kind that trip the guard.
+        any: Limit = Some(5) => Count(COUNT_RANGE, Less);
+        /// Number of recent calls for the failure rate, 2 to 64.
+        window: u64 = 20 => Count(WINDOW_RANGE, Unknown);
+        /// Failure rate within the window that trips the guard, in percent.
+        rate_percent: Limit = Some(80) => Count(PERCENT_RANGE, Less), in Strict => Some(60);
+        /// The Nth block halts the session.
+        blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
 
 /// Number of identical failures of an identical call that trips.
 const IDENTICAL_LIMIT: u32 = 3;
@@ -140,7 +186,7 @@ impl ErrorStreakGuard {
         self.check_failure_rate(cx, limits, trips);
     }
 
-    fn check_failure_rate(&mut self, cx: &GuardContext<'_>, limits: &Limits, trips: &mut Trips) {
+    fn check_failure_rate(&mut self, cx: &GuardContext<'_>, limits: &ErrorStreakPolicy, trips: &mut Trips) {
         let any = u64::from(self.any);
         if let Some(limit) = limits.any.filter(|limit| any >= *limit && u64::from(self.same) < *limit) {
             // Different failures are different attempts: a block at `any` would stop an agent that is still exploring.

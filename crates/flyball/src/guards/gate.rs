@@ -5,6 +5,8 @@
 //! were skipped, the work is unverified and the policy decides. A block carries the effect `completion.blocked`: what
 //! failed and what to do, as data and as text for the agent.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::backpressure::{self, BlockingEvent, TASK_COMPLETE, has_failed, skip_dependents};
 use crate::bounded_map::{BoundedMap, push_bounded, truncate_bytes};
@@ -12,9 +14,133 @@ use crate::decision::{HaltReason, TripSeverity};
 use crate::event::{Check, EventKind, normalize};
 use crate::fingerprint::Fingerprint;
 use crate::limits::GATE_ITEMS;
-use crate::policy::{GateOrder, GatePolicy as Limits, UnverifiedAction};
+use crate::policy::settings::StricterDirection::{Less, More};
+use crate::policy::settings::{COUNT_RANGE, Count, Flag, KeyKind, SectionReader, Word, keywords, settings};
+use crate::policy::{GuardMode, Limit, PolicyErrorCode};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Completion checks: tests, lint, build, checklist.")
+        .table(
+            "completions that fail their checks",
+            "block with the effect `completion.blocked` ([events.md](events.md#checks)), then halt",
+        )
+        .reasons(&[
+            Reason::exhausted("loop_thrashing", "The work was declared done, but the checks fail."),
+            Reason::exhausted("quality_gate_exhausted", "The work was declared done, but the checks fail."),
+            Reason::external("quality_gate_blocked", "The work was declared done, but the checks fail."),
+        ])
+        .scopes::<GatePolicy>(&[Node]);
+
+settings! {
+    /// Completion checks.
+    pub struct GatePolicy: "GateFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// The Nth failed attempt trips.
+        attempts: Limit = Some(5) => Count(COUNT_RANGE, Less);
+        /// Blocks by one checklist item that trip the guard.
+        item_blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// Consecutive identical failures that trip the guard.
+        same_failure: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// Action when every check was skipped.
+        unverified: UnverifiedAction = UnverifiedAction::Warn => Word;
+        /// Which failed check is reported first.
+        order: GateOrder = GateOrder::RootCause => Word;
+        /// Whether a failed gate prevents completion.
+        backpressure: bool = true => Flag(More);
+        /// Dependencies between checks: `lint:build` skips lint if the build failed.
+        dependencies: Vec<(String, String)> = Vec::new() => Dependencies;
+    }
+}
+
+/// Action when every check was skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "UnverifiedValue", rename_all = "snake_case")]
+pub enum UnverifiedAction {
+    /// Completion passes with a warning.
+    #[default]
+    Warn,
+    /// Completion is blocked.
+    Block,
+    /// Completion passes.
+    Allow,
+}
+keywords! { UnverifiedAction { "warn" = Warn(1), "block" = Block(2), "allow" = Allow(0) } }
+
+/// Which failed check is reported first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "GateOrderValue", rename_all = "snake_case")]
+pub enum GateOrder {
+    /// Build, then tests, then lint.
+    #[default]
+    RootCause,
+    /// Tests, then lint, then build.
+    #[schemars(rename = "seed")]
+    TestsFirst,
+}
+keywords! { GateOrder { "root_cause" = RootCause, "seed" = TestsFirst } }
+
+/// `CHECK:REQUIRED` pairs: a check is skipped if the one it requires failed. Acyclic.
+struct Dependencies;
+
+impl KeyKind<Vec<(String, String)>> for Dependencies {
+    type Schema = Vec<String>;
+
+    fn read(&self, reader: &mut SectionReader<'_>, key: &'static str, slot: &mut Vec<(String, String)>) {
+        let texts = |pairs: &[(String, String)]| -> Vec<String> {
+            pairs.iter().map(|(check, required)| format!("{check}:{required}")).collect()
+        };
+        if let Some(written) = reader.list(key, &texts(slot)) {
+            match parse_dependencies(&written) {
+                Ok(pairs) => *slot = pairs,
+                Err((code, what, help)) => reader.report(code, key, what, help),
+            }
+        }
+        reader.emit_list(key, texts(slot));
+    }
+}
+
+type DependencyError = (PolicyErrorCode, String, &'static str);
+
+/// Parses `["lint:build"]` and rejects a check that depends on itself, directly or through others.
+fn parse_dependencies(texts: &[String]) -> Result<Vec<(String, String)>, DependencyError> {
+    let mut pairs = Vec::new();
+    for text in texts {
+        match text.split_once(':').map(|(a, b)| (a.trim(), b.trim())) {
+            Some((a, b)) if !a.is_empty() && !b.is_empty() && !b.contains(':') => {
+                pairs.push((a.to_owned(), b.to_owned()));
+            }
+            _ => {
+                let what = format!("invalid dependency '{text}'");
+                return Err((PolicyErrorCode::Type, what, "expected CHECK:REQUIRED, for example lint:build"));
+            }
+        }
+    }
+    pairs.sort();
+    pairs.dedup();
+    // Remove checks whose dependencies are all satisfied; the rest is a cycle.
+    let mut left = pairs.clone();
+    loop {
+        let before = left.len();
+        let needing: Vec<String> = left.iter().map(|(a, _)| a.clone()).collect();
+        left.retain(|(_, b)| needing.contains(b));
+        if left.len() == before {
+            break;
+        }
+    }
+    match left.first() {
+        None => Ok(pairs),
+        Some((a, b)) => {
+            let what = format!("the checks '{a}' and '{b}' depend on each other");
+            Err((PolicyErrorCode::Contradiction, what, "remove one dependency of the cycle"))
+        }
+    }
+}
 
 const MAX_EVENTS: usize = 16;
 
@@ -45,7 +171,7 @@ pub(crate) struct GateGuard {
 }
 
 /// The failed check to report under version 1 of the rules: the root cause, or in the order tests, lint, build.
-fn blocker_v1<'a>(checks: &'a [Check], limits: &Limits) -> Option<&'a Check> {
+fn blocker_v1<'a>(checks: &'a [Check], limits: &GatePolicy) -> Option<&'a Check> {
     let order: &[&str] = match limits.order {
         GateOrder::RootCause => &["build", "compile", "typecheck", "types", "tests", "test", "lint"],
         GateOrder::TestsFirst => &["tests", "test", "lint", "build"],

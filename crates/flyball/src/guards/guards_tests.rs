@@ -1,6 +1,6 @@
 //! Tests of the guard list: every guard has fixtures and policy settings, and severity escalates once.
 
-use super::{GuardStates, escalated_severity};
+use super::{GuardStates, escalated_severity, guards};
 use crate::decision::TripSeverity;
 use crate::policy::GuardPolicies;
 use std::path::Path;
@@ -27,6 +27,38 @@ fn every_fixture_belongs_to_a_guard() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let guard = name.split('.').next().unwrap_or_default();
         assert!(GuardStates::NAMES.contains(&guard), "{name} belongs to no guard");
+    }
+}
+
+/// A file that `mod.rs` does not list is not compiled, so its guard would never run.
+#[test]
+fn every_guard_file_is_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guards");
+    let list = std::fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let mut found = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !std::fs::read_to_string(&path).unwrap().contains("\npub(super) const INFO: GuardInfo =") {
+            continue;
+        }
+        let file = path.file_stem().unwrap().to_str().unwrap();
+        assert!(list.contains(&format!(": {file}::")), "{file}.rs is not listed in guards/mod.rs");
+        found += 1;
+    }
+    assert_eq!(found, guards().count());
+}
+
+#[test]
+fn every_guard_describes_itself_and_its_reasons() {
+    for (name, info) in guards() {
+        assert!(
+            info.summary.ends_with('.') && !info.detects.is_empty() && !info.reaction.is_empty(),
+            "{name}"
+        );
+        // An output that is too large is stored; nothing trips.
+        assert_eq!(info.reasons.is_empty(), name == "large_response", "{name}");
+        let meanings = info.reasons.iter().filter_map(|reason| reason.meaning);
+        assert!(meanings.into_iter().all(|meaning| meaning.ends_with('.')), "{name}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The guards: each watches events, keeps a small bounded state, and may trip. One guard per file.
+//! The guards: each watches events, keeps a small bounded state, and may trip. One guard per file, with everything that
+//! belongs to it: settings, reasons, texts, state and check. This file only lists them.
 //!
 //! A request (a call, a transition, a turn) is passed to `check` of every guard and counted only after all of them
 //! allow it. Accepted requests and facts are passed to `record`, which may also trip. Denied requests are passed to
@@ -14,10 +15,15 @@ mod denial;
 mod drift;
 mod error_streak;
 mod gate;
+mod guard;
+mod info;
+mod large_response;
 mod monologue;
 mod oscillation;
+mod plan_request;
 mod question;
 mod recurrence;
+mod registry;
 mod repetition;
 mod retry;
 mod rule;
@@ -34,200 +40,56 @@ pub use budget_check::granted_amount;
 pub(crate) use budget_check::{ExhaustedBudget, format_usage};
 pub(crate) use confirmation::nothing_pending_text;
 pub(crate) use declared_workflow::{list_names, open_destinations};
+pub(crate) use guard::{Guard, GuardContext, escalated_severity};
+pub use info::GuardInfo;
+pub(crate) use info::ScopeKind;
 pub(crate) use retry::{BREAKER_SCOPE, OPENED_SCOPE};
 pub(crate) use trip_builder::{TripBuilder, Trips};
 
-use crate::call_ledger::EventFacts;
-use crate::event::Event;
-use crate::observation::Observation;
-use crate::policy::{GuardPolicies, Policy, SessionCounters};
-use crate::rules_version::RulesVersion;
-use crate::state::{SectionWriter, read_layout};
-use crate::workflow_position::WorkflowPosition;
-use serde::de::DeserializeOwned;
+use crate::policy::settings::{PolicySection, SchemaKeys, SectionReader, Settings, object_schema};
+use crate::policy::{GuardMode, Preset, section_keys};
 
-/// The input of a guard.
-pub(crate) struct GuardContext<'a> {
-    pub(crate) policy: &'a Policy,
-    /// The guards' limits for the tool, node or edge that the event is about.
-    pub(crate) limits: &'a GuardPolicies,
-    pub(crate) event: &'a Event,
-    pub(crate) facts: &'a EventFacts,
-    /// Fingerprints of the event's content.
-    pub(crate) observation: &'a Observation,
-    pub(crate) position: &'a WorkflowPosition,
-    pub(crate) ancestors: &'a Ancestors,
-    /// Sequence number of the event in its session, starting at 1.
-    pub(crate) seq: u64,
-    /// Session time; never decreases.
-    pub(crate) now: u64,
-    /// Whether any event so far carried a timestamp. Without timestamps, nothing expires.
-    pub(crate) has_time: bool,
-    /// Active time of the session, excluding time spent waiting for people.
-    pub(crate) active_ms: u64,
-    /// Wall-clock time since the session started.
-    pub(crate) wall_ms: u64,
-    /// The session's version of the decision rules.
-    pub(crate) rules: RulesVersion,
-    /// Input of custom rules; computed only if the policy has rules.
-    pub(crate) counters: Option<&'a SessionCounters>,
-}
-
-/// Longest name shown in feedback.
-const LABEL_BYTES: usize = 64;
-/// Longest check title shown in feedback, in words and bytes (example: `docs updated`).
-const TITLE_WORDS: usize = 3;
-const TITLE_BYTES: usize = 32;
-/// Placeholder for a name that feedback must not show.
-const WITHHELD: &str = "(name withheld)";
-
-impl GuardContext<'_> {
-    /// The most recent nodes, as reports show them.
-    pub(crate) fn trail(&self) -> Vec<String> {
-        self.position.trail(self.limits.shown_history(self.rules))
+registry::guards! {
+    // In evaluation order.
+    evaluated {
+        budget: budget::BudgetGuard,
+        workflow: declared_workflow::DeclaredWorkflowGuard,
+        visits: visits::VisitsGuard,
+        transitions: transitions::TransitionsGuard,
+        cycle: cycle::CycleGuard,
+        repetition: repetition::RepetitionGuard,
+        recurrence: recurrence::RecurrenceGuard,
+        stall: stall::StallGuard,
+        oscillation: oscillation::OscillationGuard,
+        error_streak: error_streak::ErrorStreakGuard,
+        validation: validation::ValidationGuard,
+        retry: retry::RetryGuard,
+        gate: gate::GateGuard,
+        confirmation: confirmation::ConfirmationGuard,
+        question: question::QuestionGuard,
+        denial: denial::DenialGuard,
+        monologue: monologue::MonologueGuard,
+        rule: rule::RuleGuard,
     }
-
-    /// A name that is safe to show in messages and feedback. Agents choose tool and node names, and models read
-    /// feedback, so a name that is not an identifier could carry a prompt injection. Version 1 of the rules shows any
-    /// name.
-    pub(crate) fn safe_name<'n>(&self, name: &'n str) -> &'n str {
-        if self.rules == RulesVersion::V1 || is_identifier(name) { name } else { WITHHELD }
-    }
-
-    /// Like [`Self::safe_name`], for a check title, which may have a few words.
-    pub(crate) fn safe_title<'n>(&self, name: &'n str) -> &'n str {
-        let short = name.len() <= TITLE_BYTES && name.split(' ').count() <= TITLE_WORDS;
-        if short && name.split(' ').all(is_identifier) { name } else { self.safe_name(name) }
-    }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte);
-    !name.is_empty() && name.len() <= LABEL_BYTES && name.bytes().all(plain)
-}
-
-/// A guard. The implementing type is its state.
-pub(crate) trait Guard {
-    /// Checks a request before it runs. Must not change state.
-    fn check(&self, _cx: &GuardContext<'_>, _trips: &mut Trips) {}
-    /// Records an accepted request or a fact; may trip.
-    fn record(&mut self, _cx: &GuardContext<'_>, _trips: &mut Trips) {}
-    /// Records a denied request; `mine` is set if this guard denied it.
-    fn on_denied(&mut self, _cx: &GuardContext<'_>, _mine: bool) {}
-    /// Called when a person speaks: repetition after that is at their request.
-    fn on_user_input(&mut self) {}
-    /// Resets the counters after a release.
-    fn reset(&mut self) {}
-
-    /// Version of the stored state layout. Increment it when a field is added, removed or changed, and keep
-    /// [`Guard::read`] able to read older layouts.
-    const LAYOUT: u16 = 1;
-
-    /// Decodes a stored state and returns it with the remaining bytes.
-    ///
-    /// # Errors
-    /// If the layout is unknown or the bytes do not match it.
-    fn read(layout: u16, bytes: &[u8]) -> postcard::Result<(Self, &[u8])>
-    where
-        Self: Sized + DeserializeOwned,
-    {
-        read_layout(layout, Self::LAYOUT, bytes)
-    }
-}
-
-/// Declares all guards, in evaluation order.
-macro_rules! all_guards {
-    ($($name:ident: $type:ty),* $(,)?) => {
-        /// The state of every guard.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub(crate) struct GuardStates {
-            $(pub(crate) $name: $type,)*
-        }
-
-        impl GuardStates {
-            /// Guard names, as used in policies and trips.
-            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
-
-            /// Runs `check` of every guard.
-            pub(crate) fn check(&self, cx: &GuardContext<'_>, trips: &mut Trips) {
-                $(self.$name.check(cx, trips);)*
-            }
-
-            /// Runs `record` of every guard.
-            pub(crate) fn record(&mut self, cx: &GuardContext<'_>, trips: &mut Trips) {
-                $(self.$name.record(cx, trips);)*
-            }
-
-            /// Runs `on_denied` of every guard.
-            pub(crate) fn on_denied(&mut self, cx: &GuardContext<'_>, trips: &Trips) {
-                $(self.$name.on_denied(cx, trips.is_blocked_by(stringify!($name)));)*
-            }
-
-            /// Runs `on_user_input` of every guard.
-            pub(crate) fn on_user_input(&mut self) {
-                $(self.$name.on_user_input();)*
-            }
-
-            /// Resets the counters of one guard, or of all guards if no name is given.
-            pub(crate) fn reset(&mut self, guard: Option<&str>) {
-                $(if guard.is_none_or(|name| name == stringify!($name)) { self.$name.reset(); })*
-            }
-
-            /// Writes each guard's state as a separate section.
-            pub(crate) fn write(&self, sections: &mut SectionWriter) -> postcard::Result<()> {
-                $(sections.write(stringify!($name), <$type as Guard>::LAYOUT, &self.$name)?;)*
-                Ok(())
-            }
-
-            /// Decodes one guard's state and returns the remaining bytes; `None` if there is no such guard.
-            pub(crate) fn read<'b>(
-                &mut self,
-                guard: &str,
-                layout: u16,
-                bytes: &'b [u8],
-            ) -> Option<postcard::Result<&'b [u8]>> {
-                $(if guard == stringify!($name) {
-                    let read = <$type as Guard>::read(layout, bytes);
-                    return Some(read.map(|(state, rest)| {
-                        self.$name = state;
-                        rest
-                    }));
-                })*
-                None
-            }
-        }
-    };
-}
-
-all_guards! {
-    budget: budget::BudgetGuard,
-    workflow: declared_workflow::DeclaredWorkflowGuard,
-    visits: visits::VisitsGuard,
-    transitions: transitions::TransitionsGuard,
-    cycle: cycle::CycleGuard,
-    repetition: repetition::RepetitionGuard,
-    recurrence: recurrence::RecurrenceGuard,
-    stall: stall::StallGuard,
-    oscillation: oscillation::OscillationGuard,
-    error_streak: error_streak::ErrorStreakGuard,
-    validation: validation::ValidationGuard,
-    retry: retry::RetryGuard,
-    gate: gate::GateGuard,
-    confirmation: confirmation::ConfirmationGuard,
-    question: question::QuestionGuard,
-    denial: denial::DenialGuard,
-    monologue: monologue::MonologueGuard,
-    rule: rule::RuleGuard,
-}
-
-/// Names of all guards, in evaluation order.
-pub const GUARD_NAMES: &[&str] = GuardStates::NAMES;
-
-/// Severity of a guard's next denial: a halt once the guard has denied often enough, otherwise a block.
-pub(crate) fn escalated_severity(vetoes: u32, most: Option<u64>) -> crate::decision::TripSeverity {
-    match most {
-        Some(most) if u64::from(vetoes) + 1 >= most => crate::decision::TripSeverity::Halt,
-        _ => crate::decision::TripSeverity::Block,
+    // In the order of the policy and its schema.
+    configured {
+        repetition: repetition::RepetitionPolicy,
+        cycle: cycle::CyclePolicy,
+        recurrence: recurrence::RecurrencePolicy,
+        workflow: declared_workflow::DeclaredWorkflowPolicy,
+        visits: visits::VisitsPolicy,
+        transitions: transitions::TransitionsPolicy,
+        stall: stall::StallPolicy,
+        oscillation: oscillation::OscillationPolicy,
+        error_streak: error_streak::ErrorStreakPolicy,
+        validation: validation::ValidationPolicy,
+        retry: retry::RetryPolicy,
+        gate: gate::GatePolicy,
+        confirmation: confirmation::ConfirmationPolicy,
+        question: question::QuestionPolicy,
+        denial: denial::DenialPolicy,
+        monologue: monologue::MonologuePolicy,
+        large_response: large_response::LargeResponsePolicy,
     }
 }
 

@@ -3,13 +3,44 @@
 //! Messages are compared as sets of word triples, so a changed name or number does not hide the repetition. Only
 //! messages with nothing in between count: a tool call or a user message ends the run.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{push_bounded, truncate_bytes};
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::MESSAGE_BYTES;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{Count, IN_A_ROW_RANGE, PERCENT_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "The same message again, or repetition within one message.")
+        .table(
+            "the same or nearly the same message, chanting",
+            "warn at 3, block at 6, halt at 9; nearly the same: twice as many",
+        )
+        .reasons(&[Reason::exhausted("monologue", "The agent repeats itself instead of acting.")])
+        .scopes::<MonologuePolicy>(&[Node]);
+
+settings! {
+    /// Repeated messages that are identical or nearly identical.
+    pub struct MonologuePolicy: "MonologueFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Consecutive identical or similar messages.
+        limit: Limit = Some(3) => Count(IN_A_ROW_RANGE, Less);
+        /// Minimum similarity for two messages to count as the same, in percent.
+        similarity_percent as "similarity": u64 = 80 => Count(PERCENT_RANGE, Less), in Strict => 80;
+        /// Repeats of one passage within one message.
+        chant: Limit = Some(4) => Count(IN_A_ROW_RANGE, Less);
+    }
+}
 
 /// Number of word triples in a message sketch.
 const SKETCH_SIZE: usize = 64;

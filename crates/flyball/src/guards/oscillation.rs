@@ -4,14 +4,40 @@
 //! outputs do not count, and A, B, C, D is not an oscillation. Longer cycles of outputs and states are handled by the
 //! guard `cycle`.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{BoundedMap, push_bounded};
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{Count, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Outputs, diffs or states that alternate: A, B, A, B.")
+        .table("A, B, A, B of outputs or states", "halt")
+        .reasons(&[Reason::exhausted(
+            "oscillating",
+            "The work alternates between two states: each step undoes the previous one.",
+        )])
+        .scopes::<OscillationPolicy>(&[Node]);
+
+settings! {
+    /// Outputs, diffs or states that alternate: A, B, A, B.
+    pub struct OscillationPolicy: "OscillationFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Repeats of the pair that count as an oscillation, 2 to 4.
+        repeats: Limit = Some(2) => Count(2..=MAX_STATES as u64 / 2, Less);
+    }
+}
 
 const MAX_SERIES: usize = 24;
 const MAX_MESSAGE_SERIES: usize = 4;

@@ -3,12 +3,39 @@
 //! Answers in between do not reset the count: asking again after every answer is the loop. A different question or a
 //! successful tool call resets it.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::push_bounded;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{Count, IN_A_ROW_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "The same question asked of a person again.")
+        .table("the same question to a person", "warn, then halt")
+        .reasons(&[Reason::exhausted(
+            "repeated_question",
+            "The agent keeps asking the same question although it was answered.",
+        )])
+        .scopes::<QuestionPolicy>(&[Node]);
+
+settings! {
+    /// Consecutive identical questions.
+    pub struct QuestionPolicy: "QuestionFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Consecutive identical questions that trip the guard.
+        limit: Limit = Some(3) => Count(IN_A_ROW_RANGE, Less);
+    }
+}
 
 const MAX_EVENTS: usize = 16;
 

@@ -9,6 +9,8 @@
 //!   sentence or revisiting a range that was already covered (`drift`).
 
 use super::drift::{DriftSign, DriftTracker};
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Node, Tool};
 use super::{Guard, GuardContext, TripBuilder, Trips, escalated_severity};
 use crate::bounded_map::BoundedMap;
 use crate::call_ledger::{CallFacts, ResultFacts};
@@ -16,9 +18,44 @@ use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::SEEN_PAIRS;
-use crate::policy::{RecurrencePolicy as Limits, ToolEffect};
+use crate::policy::settings::StricterDirection::{Less, More};
+use crate::policy::settings::{COUNT_RANGE, Count, WINDOW_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit, ToolEffect};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "The same call with the same result at irregular intervals.")
+        .table(
+            "calls that return nothing new, in any order; paging back and forth",
+            "warn, block, the 3rd block halts",
+        )
+        .reasons(&[Reason::exhausted(
+            "recurrence",
+            "Calls are repeated although their results are known and nothing has changed in between.",
+        )])
+        .scopes::<RecurrencePolicy>(&[Node, Tool]);
+
+settings! {
+    /// The same (call, result) pair at irregular intervals.
+    pub struct RecurrencePolicy: "RecurrenceFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Occurrences of one (call, result) pair allowed without a new write; the next one causes a warning.
+        limit: Limit = Some(6) => Count(2..=1_000, Less);
+        /// Number of recent calls considered for `stale`, 2 to 64.
+        window: u64 = 12 => Count(WINDOW_RANGE, More);
+        /// Calls among the last `window` that return nothing new.
+        stale: Limit = Some(7) => Count(2..=1_000, Less);
+        /// Consecutive calls to one tool whose arguments differ only in their numbers.
+        drift: Limit = Some(12) => Count(2..=1_000, Less);
+        /// The Nth block halts the session.
+        blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
 
 /// Maximum size of the call window.
 const MAX_WINDOW: usize = 64;
@@ -47,7 +84,7 @@ pub(crate) struct RecurrenceGuard {
 }
 
 impl RecurrenceGuard {
-    fn stale_count(&self, limits: &Limits) -> u64 {
+    fn stale_count(&self, limits: &RecurrencePolicy) -> u64 {
         let window = (limits.window as usize).min(MAX_WINDOW);
         self.window.iter().rev().take(window).filter(|recent| recent.stale).count() as u64
     }

@@ -4,14 +4,47 @@
 //! whose normalized result changes is not a repetition (`result_aware`), equal calls in one round count once, and
 //! polling tools (`effect: poll`) have a separate, higher limit.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::{Node, Tool};
 use super::{Guard, GuardContext, TripBuilder, Trips, escalated_severity};
 use crate::bounded_map::push_bounded;
 use crate::call_ledger::CallFacts;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
-use crate::policy::{RepetitionPolicy as Limits, ToolEffect};
+use crate::policy::settings::StricterDirection::{Less, Unknown};
+use crate::policy::settings::{COUNT_RANGE, Count, Flag, Word, settings};
+use crate::policy::{GuardMode, Limit, ToolEffect};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Repeated identical calls.")
+    .table("identical calls in a row", "warn at 3, block the 6th, the 3rd block halts")
+    .reasons(&[Reason::exhausted(
+        "repetition_loop",
+        "The same call with the same arguments gives the same result; calling it again cannot help.",
+    )])
+    .scopes::<RepetitionPolicy>(&[Node, Tool]);
+
+settings! {
+    /// Identical consecutive calls.
+    pub struct RepetitionPolicy: "RepetitionFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Identical consecutive calls allowed; the next one is blocked.
+        limit: Limit = Some(5) => Count(COUNT_RANGE, Less);
+        /// Number of identical consecutive calls at which warnings start.
+        warn_at: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// The Nth block halts the session.
+        blocks: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// Whether a call with a changed (normalized) result does not count as a repetition.
+        result_aware: bool = true => Flag(Unknown);
+        /// Limit for tools with effect `poll`.
+        poll_limit: Limit = Some(20) => Count(COUNT_RANGE, Less);
+    }
+}
 
 const MAX_EVENTS: usize = 24;
 
@@ -45,7 +78,7 @@ impl RepetitionGuard {
     }
 }
 
-fn limit_for(limits: &Limits, call: &CallFacts) -> Option<u64> {
+fn limit_for(limits: &RepetitionPolicy, call: &CallFacts) -> Option<u64> {
     if call.effect == ToolEffect::Poll { limits.poll_limit } else { limits.limit }
 }
 

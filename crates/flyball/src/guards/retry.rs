@@ -13,6 +13,8 @@
 //! stopped by the failure after them. All times are event times. A probe expires, because its outcome may never be
 //! reported. After `trips` openings the guard escalates to a person.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{BoundedMap, truncate_bytes};
 use crate::confirm::{ConfirmationMessage, MessageCatalog, language_for};
@@ -20,12 +22,125 @@ use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::OPERATIONS;
-use crate::policy::{BackoffStrategy, GuardMode, Policy, RetryLimits};
+use crate::policy::settings::StricterDirection::{Less, More, Unknown};
+use crate::policy::settings::{
+    COUNT_RANGE, Count, Duration, KeyKind, PolicySection, SchemaKeys, ScopeKeys, SectionReader, Settings,
+    Word, keywords, object_schema, settings,
+};
+use crate::policy::{GuardMode, Limit, MINUTE_MS, Policy, Preset};
+use crate::reasons::Reason;
 use crate::report::{BreakerReport, BreakerStatus};
 use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "Attempts at one operation, with backoff and a circuit breaker.")
+        .table(
+            "attempts of one operation, requested with `operation.requested` or only reported",
+            "warn with a wait, then block while the breaker is open",
+        )
+        .reasons(&[Reason::exhausted(
+            "retries_exhausted",
+            "An operation failed too often and is disabled for a while.",
+        )])
+        .scopes::<RetryPolicy>(&[Node]);
+
+settings! {
+    /// Attempts at one named operation; omitted keys come from `retry`.
+    pub struct RetryLimits: "RetryOperationFile" {
+        /// Attempts allowed; the next one is blocked.
+        limit: Limit = Some(3) => Count(COUNT_RANGE, Less);
+        /// How the delay between attempts grows.
+        backoff: BackoffStrategy = BackoffStrategy::Exponential => Word;
+        /// Delay before the first retry.
+        base_ms as "base": u64 = 1_000 => Duration(Unknown);
+        /// Maximum delay. Default: 60s.
+        cap_ms as "cap": u64 = MINUTE_MS => Duration(Unknown);
+        /// Jitter of the delay, in percent.
+        jitter_percent: u64 = 10 => Count(0..=100, Unknown);
+        /// How long the open circuit breaker blocks. Default: 60s.
+        cooldown_ms as "cooldown": u64 = MINUTE_MS => Duration(More), in Strict => 2 * MINUTE_MS;
+        /// Maximum cooldown after repeated trips.
+        max_cooldown_ms as "max_cooldown": u64 = 15 * MINUTE_MS => Duration(More);
+        /// How long a half-open circuit breaker waits for its probe. Default: 60s.
+        probe_ms as "probe": u64 = MINUTE_MS => Duration(Unknown);
+        /// The Nth trip escalates to a person.
+        trips: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
+
+/// How the delay between attempts grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "BackoffValue", rename_all = "snake_case")]
+pub enum BackoffStrategy {
+    /// The delay doubles each time.
+    #[default]
+    Exponential,
+    /// The delay grows by `base` each time.
+    Linear,
+    /// The delay stays the same.
+    Fixed,
+}
+keywords! { BackoffStrategy { "exponential" = Exponential, "linear" = Linear, "fixed" = Fixed } }
+
+/// Attempts at one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Action when the guard trips.
+    pub mode: GuardMode,
+    /// The limits of operations without an override.
+    pub limits: RetryLimits,
+    /// The complete limits of operations named in the policy.
+    pub operations: BTreeMap<String, RetryLimits>,
+}
+
+impl RetryPolicy {
+    /// The limits of one operation.
+    pub fn operation(&self, name: &str) -> &RetryLimits {
+        self.operations.get(name).unwrap_or(&self.limits)
+    }
+}
+
+// By hand, because an operation starts from the limits next to it.
+impl PolicySection for RetryPolicy {
+    fn read_keys(&mut self, reader: &mut SectionReader<'_>) {
+        reader.keyword("mode", &mut self.mode);
+        self.limits.read_keys(reader);
+        reader.sections("operations", &self.limits, &mut self.operations);
+    }
+}
+
+impl Settings for RetryPolicy {
+    fn preset(preset: Preset) -> Self {
+        RetryPolicy { limits: RetryLimits::preset(preset), ..RetryPolicy::default() }
+    }
+
+    fn describe(&self, keys: &mut SchemaKeys<'_>) {
+        Word.describe("mode", "Action when the guard trips.", &self.mode, keys);
+        self.limits.describe(keys);
+        let operations = keys.generator.subschema_for::<Option<BTreeMap<String, RetryLimits>>>();
+        keys.add("operations", operations, "Overrides for individual operations, by name.");
+    }
+}
+
+impl ScopeKeys for RetryPolicy {}
+
+impl JsonSchema for RetryPolicy {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RetryFile".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        object_schema("Attempts at one operation.", None, generator, |keys| {
+            RetryPolicy::default().describe(keys)
+        })
+    }
+}
 
 /// Field of an `operation.failed` with which the sender states that it notifies the person itself.
 const QUIET_FIELD: &str = "quiet";

@@ -2,10 +2,18 @@
 //!
 //! A rule that matches trips with the severity set in the policy. A rule that cannot be evaluated blocks (fail closed).
 
+use super::info::GuardInfo;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::decision::{HaltReason, TripSeverity};
 use crate::policy::{GuardMode, RuleInput as RuleFacts};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself; its settings are the rules of the policy.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Custom rules in CEL.")
+    .table("anything, in CEL over `event` and `session`", "the decision of the rule")
+    .reasons(&[Reason::external("rule", "A rule in the policy file matched; its message gives the reason.")]);
 
 /// Stateless: the session counters that rules read are kept elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

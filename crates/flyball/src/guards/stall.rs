@@ -6,6 +6,8 @@
 //! signal that is not reported in an iteration counts as unchanged. In a dialogue, counts user turns without progress
 //! (`turns`).
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{BoundedMap, push_bounded, truncate_bytes};
 use crate::decision::{HaltReason, TripSeverity};
@@ -13,10 +15,41 @@ use crate::event::{BetterDirection, EventKind, MessageOrigin};
 use crate::fingerprint::Fingerprint;
 use crate::limits::{SHOWN_NAME_BYTES, SIGNALS};
 use crate::observation::sorted_failing;
-use crate::policy::OnStallAction;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{Count, IN_A_ROW_RANGE, Word, settings};
+use crate::policy::{GuardMode, Limit, OnStallAction};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo =
+    GuardInfo::new(RulesVersion::V1, "No progress: unchanged outputs, diffs or failing tests.")
+        .table("outputs, diffs, sets of failures and scores that do not change", "halt")
+        .reasons(&[
+            Reason::exhausted("stalled", "The agent is active, but no progress signal has changed."),
+            Reason::exhausted("no_progress", "The agent is active, but no progress signal has changed."),
+        ])
+        .scopes::<StallPolicy>(&[Node]);
+
+settings! {
+    /// Consecutive identical observations, including the first.
+    pub struct StallPolicy: "StallFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Consecutive identical outputs that trip the guard.
+        output: Limit = Some(3) => Count(IN_A_ROW_RANGE, Less);
+        /// Consecutive identical structured outputs that trip the guard.
+        structured: Limit = Some(3) => Count(IN_A_ROW_RANGE, Less);
+        /// Consecutive identical diffs that trip the guard.
+        diff: Limit = Some(2) => Count(IN_A_ROW_RANGE, Less);
+        /// Consecutive test runs with the same failures, or without a new minimum, that trip the guard.
+        failures: Limit = Some(3) => Count(IN_A_ROW_RANGE, Less);
+        /// Conversation turns allowed without any progress.
+        turns: Limit = Some(10) => Count(IN_A_ROW_RANGE, Less), in Agent => None;
+    }
+}
 
 const MAX_OUTPUTS: usize = 64;
 const MAX_TREND: usize = 8;

@@ -3,13 +3,53 @@
 //! `limit` transitions along one edge are allowed, the next one is blocked and escalates to a person. Blocked
 //! transitions are not counted.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Edge;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::BoundedMap;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::EDGES;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{COUNT_RANGE, Count, HoldsInLoops, Word, settings};
+use crate::policy::{GuardMode, Limit, widen_in_loop};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Uses of one edge.")
+    .table("uses of one edge, and of all", "as visits")
+    .reasons(&[Reason::exhausted(
+        "transition_limit",
+        "The workflow returned to the same place more often than its limit allows.",
+    )])
+    .scope::<TransitionsPolicy>(Edge, "Uses of this edge.");
+
+settings! {
+    /// Uses of one edge.
+    pub struct TransitionsPolicy: "TransitionsFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Uses of one edge allowed; the next one is blocked.
+        limit: Limit = Some(5) => Count(COUNT_RANGE, Less),
+            in Agent => None, in Simple => Some(3), in Complex => Some(8);
+        /// Whether the limit also applies inside loops that the workflow declares. If not, it is raised there to fit the
+        /// loop budget. Default: true if the limit is set explicitly, otherwise false.
+        limit_set as "holds_in_loops": bool = false => HoldsInLoops("limit"), in Simple => true, in Complex => true;
+        /// Total transitions across all edges.
+        total: Limit = None => Count(COUNT_RANGE, Less);
+    }
+}
+
+impl TransitionsPolicy {
+    /// Uses of an edge inside a declared loop of this many iterations.
+    #[must_use]
+    pub fn limit_in_loop(&self, iterations: Limit) -> Limit {
+        widen_in_loop(self.limit, self.limit_set, iterations.map(|iterations| iterations.saturating_add(1)))
+    }
+}
 
 /// Transitions per edge.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,13 +5,41 @@
 //! parse resets the count. A malformed `completion.requested` is denied and counted as well, because its meaning is
 //! unknown.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::{push_bounded, truncate_bytes};
 use crate::completion::check_request;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{COUNT_RANGE, Count, Word, settings};
+use crate::policy::{GuardMode, Limit};
+use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Model responses that fail to parse.")
+    .table(
+        "unreadable model responses, malformed completion requests",
+        "warn (a completion request: block), then halt",
+    )
+    .reasons(&[Reason::exhausted(
+        "validation_failure",
+        "The model's output does not validate, and retries have not helped.",
+    )])
+    .scopes::<ValidationPolicy>(&[Node]);
+
+settings! {
+    /// Consecutive model responses that fail to parse.
+    pub struct ValidationPolicy: "ValidationFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// The Nth consecutive failure trips.
+        limit: Limit = Some(3) => Count(COUNT_RANGE, Less);
+    }
+}
 
 const MAX_EVENTS: usize = 16;
 /// Maximum length of an error shown to the model.

@@ -3,14 +3,54 @@
 //! A visit is an accepted transition into a node, or a turn on it without a preceding transition (a retry). It is
 //! checked before it is counted: `limit` visits are allowed, the next one is blocked and escalates to a person.
 
+use super::info::GuardInfo;
+use super::info::ScopeKind::Node;
 use super::{Guard, GuardContext, TripBuilder, Trips};
 use crate::bounded_map::BoundedMap;
 use crate::decision::{HaltReason, TripSeverity};
 use crate::event::EventKind;
 use crate::fingerprint::Fingerprint;
 use crate::limits::NODES;
-use crate::policy::GuardPolicies;
+use crate::policy::settings::StricterDirection::Less;
+use crate::policy::settings::{COUNT_RANGE, Count, HoldsInLoops, Word, settings};
+use crate::policy::{GuardMode, GuardPolicies, Limit, widen_in_loop};
+use crate::reasons::Reason;
+use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
+
+/// What the guard says about itself.
+pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Entries into one node.")
+    .table(
+        "entries into one node, retries included",
+        "warn at the last but one, then block and escalate to a person",
+    )
+    .reasons(&[Reason::exhausted(
+        "visit_limit",
+        "The workflow returned to the same place more often than its limit allows.",
+    )])
+    .scope::<VisitsPolicy>(Node, "Entries into this node.");
+
+settings! {
+    /// Entries into one node.
+    pub struct VisitsPolicy: "VisitsFile" {
+        /// Action when the guard trips.
+        mode: GuardMode = GuardMode::Staged => Word;
+        /// Visits allowed; the next one is blocked.
+        limit: Limit = Some(10) => Count(COUNT_RANGE, Less),
+            in Agent => None, in Simple => Some(5), in Complex => Some(15);
+        /// Whether the limit also applies inside loops that the workflow declares. If not, it is raised there to fit the
+        /// loop budget. Default: true if the limit is set explicitly, otherwise false.
+        limit_set as "holds_in_loops": bool = false => HoldsInLoops("limit"), in Simple => true, in Complex => true;
+    }
+}
+
+impl VisitsPolicy {
+    /// Visits allowed inside a declared loop of this many iterations: at least `iterations + 2`.
+    #[must_use]
+    pub fn limit_in_loop(&self, iterations: Limit) -> Limit {
+        widen_in_loop(self.limit, self.limit_set, iterations.map(|iterations| iterations.saturating_add(2)))
+    }
+}
 
 /// Visits per node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::environment::insert_at;
-use super::guard_policies::GuardPolicies;
 use super::layer::{PolicyLayer, ValueOrigin};
 use super::paths::{KeyPath, PathLookup, child_path, edge_ends, key_path, within_bounds};
 use super::policy_error::PolicyErrorCode;
 use super::positions::join_path;
 use super::units::same_meaning;
 use super::values::{PolicyProblem, describe_value, unknown_help};
-use super::{Policy, compat_keys};
+use super::{GuardPolicies, Policy, compat_keys};
+use crate::guards::guard_info;
 
 /// The supported version of the policy file format.
 const POLICY_FILE_VERSION: u64 = 1;
@@ -242,15 +242,20 @@ impl CanonicalLayer<'_> {
 
     /// Sets a guard; a string or boolean is its mode.
     pub(super) fn guard_or_key(&mut self, to: KeyPath, name: &str, value: &Value, written: &[String]) {
+        let parts = guard_info(name).map_or(&[][..], |info| info.parts);
         match value {
             Value::Null if GuardPolicies::NAMES.contains(&name) => {}
             Value::String(_) | Value::Bool(_) if GuardPolicies::NAMES.contains(&name) => {
                 let mode = if *value == Value::Bool(true) { Value::from("staged") } else { value.clone() };
                 self.assign(child_path(&to, "mode"), mode, written);
             }
-            Value::Object(map) if name == "cycle" => {
+            Value::Object(map) if !parts.is_empty() => {
                 for (key, value) in map {
-                    self.cycle_part(child_path(&to, key), key, value, &child_path(written, key));
+                    let (to, written) = (child_path(&to, key), child_path(written, key));
+                    match parts.iter().find(|(part, _)| part == key) {
+                        Some((_, switches)) => self.guard_part(to, switches, value, &written),
+                        None => self.copy(to, value, &written),
+                    }
                 }
             }
             _ => self.copy(to, value, written),
@@ -258,12 +263,7 @@ impl CanonicalLayer<'_> {
     }
 
     /// `calls: off` inside `cycle` turns that detector off.
-    fn cycle_part(&mut self, to: KeyPath, key: &str, value: &Value, written: &[String]) {
-        let switches: &[&str] = match key {
-            "calls" | "outputs" => &["max_period"],
-            "transitions" => &["max_period", "suffix_length", "self_loop"],
-            _ => return self.copy(to, value, written),
-        };
+    fn guard_part(&mut self, to: KeyPath, switches: &[&str], value: &Value, written: &[String]) {
         let off = *value == Value::Bool(false) || value.as_str() == Some("off");
         if off {
             for switch in switches {

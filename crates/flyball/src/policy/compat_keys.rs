@@ -4,12 +4,12 @@
 use serde_json::{Map, Value};
 
 use super::canonical_layer::CanonicalLayer;
-use super::guard_policies::{TransitionsPolicy, VisitsPolicy};
 use super::paths::{KeyPath, child_path, key_path};
 use super::policy_error::PolicyErrorCode;
 use super::units::is_off;
 use super::values::{describe_value, parse_flag};
 use super::{GuardMode, Policy};
+use super::{TransitionsPolicy, VisitsPolicy};
 use crate::rules_version::RulesVersion;
 
 /// A compatibility key and its canonical path.

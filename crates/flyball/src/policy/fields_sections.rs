@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::policy_error::PolicyErrorCode;
-use super::section_reader::{PolicySection, SectionReader, read_section};
+use super::section_reader::{PolicySection, SectionReader, read_part, read_section};
 use super::tighten::SectionFindings;
 use super::values::describe_value;
 
 impl SectionReader<'_> {
     /// Reads a list of sections, each starting from its defaults. Items that are not maps are reported and skipped.
     /// Lists have no order of strictness, so every change counts as loosening.
-    pub(super) fn items<S: PolicySection + Default>(
+    pub(crate) fn items<S: PolicySection + Default>(
         &mut self,
         key: &'static str,
         present: &Value,
@@ -46,16 +46,26 @@ impl SectionReader<'_> {
     }
 
     /// Reads a nested section.
-    pub(super) fn section(&mut self, key: &'static str, section: &mut dyn PolicySection) {
+    pub(crate) fn section(&mut self, key: &'static str, section: &mut dyn PolicySection) {
+        self.part(key, section, None);
+    }
+
+    /// Reads some keys of a nested section; `None` = all.
+    pub(crate) fn part(
+        &mut self,
+        key: &'static str,
+        section: &mut dyn PolicySection,
+        only: Option<&'static [&'static str]>,
+    ) {
         let source = self.written_value(key).cloned();
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        let out = read_section(section, source.as_ref(), path, self.partial, self.findings);
+        let out = read_part(section, only, source.as_ref(), path, self.partial, self.findings);
         self.emit(key, out);
     }
 
     /// Reads named sections, each starting from a common one.
-    pub(super) fn sections<S: PolicySection + Clone>(
+    pub(crate) fn sections<S: PolicySection + Clone>(
         &mut self,
         key: &'static str,
         common: &S,

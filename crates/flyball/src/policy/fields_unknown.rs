@@ -1,6 +1,6 @@
 //! Unknown keys: a misspelled key is reported with a suggestion, a misplaced one with the right place.
 
-use super::guard_policies::GuardPolicies;
+use super::GuardPolicies;
 use super::policy_error::PolicyErrorCode;
 use super::section_reader::SectionReader;
 use super::values::{PolicyProblem, unknown_help};
@@ -19,13 +19,8 @@ fn misplaced(path: &[String], key: &str) -> Option<(String, &'static str)> {
         [_, _, guard] => format!("'{key}' of guard '{guard}'"),
         _ => return None,
     };
-    let is_part = match guard {
-        _ if path.len() == 2 => true,
-        "cycle" => ["calls", "transitions", "outputs", "blocks"].contains(&key),
-        "confirmation" => true,
-        _ => false,
-    };
-    (GuardPolicies::NAMES.contains(&guard) && is_part).then(|| {
+    let of_guard = path.len() == 2 || GuardPolicies::default().has_key(guard, key);
+    (GuardPolicies::NAMES.contains(&guard) && of_guard).then(|| {
         (format!("{written} cannot be set for {whose}"), "set it under guards, for the whole session")
     })
 }
@@ -49,7 +44,7 @@ impl SectionReader<'_> {
                 self.findings.problems.push(problem);
                 continue;
             }
-            let help = unknown_help(key, &self.known_keys, thing);
+            let help = unknown_help(key, self.only.unwrap_or(&self.known_keys), thing);
             let what = match path.join(".") {
                 around if around.is_empty() || guards => format!("unknown {thing} '{key}'"),
                 around => format!("unknown {thing} '{key}' in {around}"),

@@ -1,7 +1,7 @@
 //! Values that earlier versions accepted but that never had an effect. A policy read today reports them as errors. In a
 //! stored policy they are removed, so that its sessions stay readable and give the same decisions.
 
-use super::guard_policies::GuardPolicies;
+use super::GuardPolicies;
 use serde_json::{Map, Value};
 
 /// The guards that apply per node, edge and tool; parts of a guard follow a dot.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::guard_policies::{HOUR_MS, Limit};
+use super::guard_mode::{HOUR_MS, Limit};
 use super::label_sync::LabelSync;
 use super::policy_error::PolicyErrorCode;
 use super::section_reader::{PolicySection, SectionReader};

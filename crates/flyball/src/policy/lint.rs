@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::guard_policies::GuardPolicies;
+use super::GuardPolicies;
 use super::layer::ValueOrigin;
 use super::paths::PathLookup;
 use super::positions::{SourcePosition, join_path, split_path};
@@ -138,7 +138,7 @@ impl Linter<'_> {
     }
 
     fn check_protection(&mut self, policy: &Policy) {
-        let off = |guards: &GuardPolicies| guards.modes().iter().all(|mode| *mode == GuardMode::Off);
+        let off = |guards: &GuardPolicies| guards.modes().all(|(_, mode)| mode == GuardMode::Off);
         let others = policy.nodes.values().map(|n| &n.guards);
         let others = others.chain(policy.tools.values().map(|t| &t.guards));
         let others = others.chain(edge_policies(policy).map(|(_, _, e)| &e.guards));

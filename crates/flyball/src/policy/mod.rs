@@ -13,10 +13,8 @@ mod custom_rules;
 mod environment;
 mod fields_sections;
 mod fields_unknown;
-mod file_cycles;
-mod guard_policies;
+mod guard_mode;
 mod ineffective_keys;
-mod interaction_guards;
 mod journal;
 mod json_reader;
 mod keywords;
@@ -34,10 +32,11 @@ mod rule_check;
 mod rule_list;
 mod schema;
 mod schema_compat;
-mod schema_guards;
 mod schema_journal;
-mod section_keys;
+mod schema_values;
+mod scopes;
 mod section_reader;
+pub(crate) mod settings;
 mod targets;
 mod tighten;
 mod toml_reader;
@@ -49,20 +48,19 @@ use crate::limits::{MAX_TRANSITION_HISTORY, TRAIL};
 use crate::rules_version::RulesVersion;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use settings::StricterDirection::Less;
+use settings::{Count, Text, settings};
 
+pub use crate::guards::settings::*;
 pub use budgets::{Budgets, LoopBudget, MessageBudget, NodeBudget, SessionBudget, TurnBudget};
 pub use custom_rules::{
     MAX_MESSAGE_CHARS, MAX_RULE_CHARS, MAX_RULES, PolicyRule, RuleError, RuleInput, SessionCounters,
 };
 pub use environment::{from_environment, from_set};
-pub use guard_policies::{
-    BackoffStrategy, ConfirmationPolicy, CyclePeriods, CyclePolicy, DeclaredWorkflowPolicy, DenialPolicy,
-    ErrorStreakPolicy, GateOrder, GatePolicy, GuardMode, GuardPolicies, LanguageSetting, LargeResponsePolicy,
-    Limit, MonologuePolicy, NewRequestAction, OscillationPolicy, QuestionPolicy, RecurrencePolicy,
-    RepetitionPolicy, RetryLimits, RetryPolicy, StallPolicy, TransitionCycles, TransitionsPolicy,
-    UnverifiedAction, ValidationPolicy, VisitsPolicy,
-};
+pub use guard_mode::{GuardMode, Limit};
+pub(crate) use guard_mode::{HOUR_MS, MINUTE_MS, widen_in_loop};
 pub(crate) use ineffective_keys::remove_ineffective_keys;
 pub use journal::{Delivery, JournalPolicy};
 pub use label_sync::{LabelSync, OnLabelAdded};
@@ -76,6 +74,8 @@ pub(crate) use resolve::resolve_under;
 pub use resolve::{EffectiveValue, ResolvedPolicy, ValueSource, resolve};
 pub use rule_check::RuleNames;
 pub use schema::json_schema;
+pub(crate) use schema_values::GuardSetting;
+pub(crate) use section_reader::section_keys;
 pub use targets::{DeliveryTarget, EmailTarget, WebhookFormat, WebhookTarget};
 pub use tighten::IgnoredValue;
 pub(crate) use tighten::{compare_policies, merge_trees};
@@ -237,8 +237,9 @@ pub struct ToolPolicy {
 }
 
 /// The side effect of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ToolEffectValue")]
 pub enum ToolEffect {
     /// Only reads.
     Read,
@@ -251,8 +252,9 @@ pub enum ToolEffect {
 }
 
 /// Action when a loop makes no progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "OnStallValue")]
 pub enum OnStallAction {
     /// The session is paused.
     Pause,
@@ -265,9 +267,10 @@ pub enum OnStallAction {
     RetryWithNewProvider,
 }
 
-/// A hook's answer when Flyball itself fails: no store, a timeout, a broken policy, unreadable input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A hook's answer when Flyball itself fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "OnErrorValue")]
 pub enum OnErrorAction {
     /// Every call is allowed.
     Allow,
@@ -278,35 +281,25 @@ pub enum OnErrorAction {
     Block,
 }
 
-/// How much an operator's release grants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleasePolicy {
-    /// Actions allowed by a `grant` without a number.
-    pub grant: u64,
-    /// Releases of one guard per session; after that, the next trip halts.
-    pub ceiling: u64,
-}
-
-impl Default for ReleasePolicy {
-    fn default() -> Self {
-        ReleasePolicy { grant: 3, ceiling: 5 }
+settings! {
+    /// How much an operator's release grants.
+    pub struct ReleasePolicy: "ReleasesFile" {
+        /// Actions allowed by a `grant` without a number.
+        grant: u64 = 3 => Count(1..=1_000, Less);
+        /// Releases of one guard per session; after that, the next trip halts.
+        ceiling: u64 = 5 => Count(0..=1_000, Less);
     }
 }
 
-/// Label names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelPolicy {
-    /// Prefix of every label: `flyball-` gives `flyball-hitl:loop-prevention`.
-    pub prefix: String,
+settings! {
+    /// Label names.
+    pub struct LabelPolicy: "LabelsFile" {
+        /// Prefix of every label. Default: `flyball-`; `ashep-` in a policy with `loop_prevention`.
+        prefix: String = "flyball-".to_owned() => Text;
+    }
 }
 
 impl LabelPolicy {
     /// Prefix in a policy with `loop_prevention`, and in sessions under version 1 of the rules.
     pub(crate) const LOOP_PREVENTION: &'static str = "ashep-";
-}
-
-impl Default for LabelPolicy {
-    fn default() -> Self {
-        LabelPolicy { prefix: "flyball-".to_owned() }
-    }
 }

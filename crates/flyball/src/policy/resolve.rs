@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::rules_version::RulesVersion;
 
+use super::GuardPolicies;
 use super::canonical_layer::{CanonicalLayer, canonicalize};
 use super::custom_rules::PolicyRule;
 use super::environment::insert_at;
-use super::guard_policies::GuardPolicies;
 use super::layer::{LayerTrust, PolicyLayer, ValueOrigin};
 use super::leaves::{collect_leaves, collect_values};
 use super::lint::{PolicyWarning, lint};
@@ -415,7 +415,7 @@ impl MergedLayers {
         }
         for section in sections {
             for guard in GuardPolicies::NAMES {
-                let path = [section.as_slice(), &[guard.to_owned()]].concat();
+                let path = [section.as_slice(), &[(*guard).to_owned()]].concat();
                 let Some(map) = self.tree.lookup(&path).and_then(Value::as_object) else {
                     continue;
                 };

@@ -172,9 +172,9 @@ fn presets_have_their_own_limits() {
     assert_eq!(agent.budgets.message.transitions, None);
     assert_eq!(agent.budgets.loops.iterations, Some(8));
     assert_eq!(agent.guards.stall.turns, None);
-    assert!(p(Preset::Observe).guards.modes().iter().all(|m| *m == GuardMode::Observe));
+    assert!(p(Preset::Observe).guards.modes().all(|(_, mode)| mode == GuardMode::Observe));
     assert_eq!(p(Preset::Observe).budgets.mode, GuardMode::Observe);
-    assert!(p(Preset::Off).guards.modes().iter().all(|m| *m == GuardMode::Off));
+    assert!(p(Preset::Off).guards.modes().all(|(_, mode)| mode == GuardMode::Off));
     assert_eq!(p(Preset::Off).budgets.session.runtime_ms, None);
     let digests: std::collections::BTreeSet<String> =
         Preset::ALL.iter().map(|preset| p(*preset).digest).collect();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
-use super::schema::{CostValue, DurationValue, LimitValue, OnStallValue};
+use super::OnStallAction;
+use super::schema_values::{CostValue, DurationValue, LimitValue};
 
 /// Loop prevention for phase workflows, as in Agent Shepherd.
 #[derive(JsonSchema)]
@@ -124,5 +125,5 @@ pub(super) struct LoopPolicyFile {
     pub(super) max_cycle_cost: Option<CostValue>,
     /// Same as `on_stall`.
     #[schemars(rename = "onStall")]
-    pub(super) on_stall: Option<OnStallValue>,
+    pub(super) on_stall: Option<OnStallAction>,
 }

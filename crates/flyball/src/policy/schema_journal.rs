@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 
-use super::schema::{DurationValue, LimitValue};
+use super::schema_values::{DurationValue, LimitValue};
 
 /// Storage, redaction and retention of sessions, and delivery of effects. An inline session policy cannot
 /// set it.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::{GuardPolicies, PolicyFormat, PolicyLayer, Preset, ValueOrigin, parse, resolve};
 use super::json_schema;
+use crate::units::parse_duration_ms;
 
 fn schema() -> Value {
     serde_json::from_str(&json_schema()).unwrap()
@@ -34,7 +35,10 @@ fn schema_keys_match_the_keys_the_reader_accepts() {
         schema_keys(&schema, ""),
         super::super::canonical_layer::TOP_LEVEL_KEYS.map(str::to_owned).into()
     );
-    assert_eq!(schema_keys(&schema, "GuardsFile"), GuardPolicies::NAMES.map(str::to_owned).into());
+    assert_eq!(
+        schema_keys(&schema, "GuardsFile"),
+        GuardPolicies::NAMES.iter().map(|name| (*name).to_owned()).collect()
+    );
     for (definition, path) in [
         ("BudgetsFile", "/budgets"),
         ("SessionFile", "/budgets/session"),
@@ -102,4 +106,35 @@ fn every_schema_key_is_described_and_accepted() {
             }
         }
     }
+}
+
+/// Some descriptions state their default themselves, because more is to be said about it.
+#[test]
+fn described_defaults_are_the_defaults() {
+    let schema = schema();
+    let effective = resolve(&[], Preset::Workflow).unwrap().effective;
+    let mut checked = 0;
+    for (definition, path) in [
+        ("NodeBudgetFile", "/budgets/node"),
+        ("LabelsFile", "/labels"),
+        ("VisitsFile", "/guards/visits"),
+        ("RetryFile", "/guards/retry"),
+        ("TransitionCyclesFile", "/guards/cycle/transitions"),
+    ] {
+        let values = effective.pointer(path).unwrap();
+        for (key, property) in schema["$defs"][definition]["properties"].as_object().unwrap() {
+            let description = property["description"].as_str().unwrap();
+            let Some((_, stated)) = description.split_once("Default: ") else { continue };
+            if stated.starts_with("true if the limit is set") {
+                continue;
+            }
+            let stated = stated.split(['.', ';', ',']).next().unwrap().trim_matches('`');
+            let value = values[key].as_str().map_or_else(|| values[key].to_string(), str::to_owned);
+            let same = stated == value
+                || parse_duration_ms(stated).is_some_and(|ms| parse_duration_ms(&value) == Some(ms));
+            assert!(same, "{definition}.{key}: {stated}, not {value}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "{checked}");
 }

@@ -1,6 +1,6 @@
 //! Reads, checks, lists and prints a section of the policy from one description of its keys.
 //!
-//! A section declares each key once (`section_keys.rs`). [`SectionReader`] takes the written value if there is one,
+//! A section declares each key once (`settings.rs`). [`SectionReader`] takes the written value if there is one,
 //! reports any problem with it, and emits the effective value.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::guard_policies::Limit;
+use super::guard_mode::Limit;
 use super::policy_error::PolicyErrorCode;
 use super::tighten::SectionFindings;
 use super::units;
@@ -18,9 +18,9 @@ use super::values::{
 use crate::suggest::closest;
 
 /// Range of counts. A higher limit would be the same as none.
-pub(super) const COUNT_RANGE: RangeInclusive<u64> = 1..=1_000_000_000;
+pub(crate) const COUNT_RANGE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Range of tokens and other large amounts.
-pub(super) const AMOUNT_RANGE: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
+pub(crate) const AMOUNT_RANGE: RangeInclusive<u64> = 1..=1_000_000_000_000_000;
 /// Maximum length of a text or name in a policy.
 const MAX_TEXT_CHARS: usize = 2_000;
 
@@ -33,25 +33,39 @@ fn parse_name(value: &Value) -> Option<String> {
 }
 
 /// A part of the policy with a fixed set of keys.
-pub(super) trait PolicySection {
+pub(crate) trait PolicySection {
     /// Declares each key with its slot and range.
     fn read_keys(&mut self, f: &mut SectionReader<'_>);
 }
 
 /// Reads the keys of one section.
-pub(super) struct SectionReader<'a> {
-    pub(super) source: Option<&'a Map<String, Value>>,
+pub(crate) struct SectionReader<'a> {
+    pub(crate) source: Option<&'a Map<String, Value>>,
     /// Emit only values that were written, not inherited ones.
-    pub(super) partial: bool,
+    pub(crate) partial: bool,
     effective: Map<String, Value>,
-    pub(super) known_keys: Vec<&'static str>,
-    pub(super) path: Vec<String>,
-    pub(super) findings: &'a mut SectionFindings,
+    pub(crate) known_keys: Vec<&'static str>,
+    /// The keys of the section that may be set here; `None` = all.
+    pub(crate) only: Option<&'static [&'static str]>,
+    pub(crate) path: Vec<String>,
+    pub(crate) findings: &'a mut SectionFindings,
 }
 
 /// Reads `source` into `section` and returns the effective values.
-pub(super) fn read_section(
+pub(crate) fn read_section(
     section: &mut dyn PolicySection,
+    source: Option<&Value>,
+    path: Vec<String>,
+    partial: bool,
+    found: &mut SectionFindings,
+) -> Value {
+    read_part(section, None, source, path, partial, found)
+}
+
+/// Like [`read_section`], for some keys of the section.
+pub(crate) fn read_part(
+    section: &mut dyn PolicySection,
+    only: Option<&'static [&'static str]>,
     source: Option<&Value>,
     path: Vec<String>,
     partial: bool,
@@ -76,12 +90,29 @@ pub(super) fn read_section(
         partial,
         effective: Map::new(),
         known_keys: Vec::new(),
+        only,
         path,
         findings: found,
     };
     section.read_keys(&mut fields);
     fields.report_unknown();
     Value::Object(fields.effective)
+}
+
+/// The keys of a section.
+pub(crate) fn section_keys(section: &mut dyn PolicySection) -> Vec<&'static str> {
+    let mut findings = SectionFindings::default();
+    let mut reader = SectionReader {
+        source: None,
+        partial: false,
+        effective: Map::new(),
+        known_keys: Vec::new(),
+        only: None,
+        path: Vec::new(),
+        findings: &mut findings,
+    };
+    section.read_keys(&mut reader);
+    reader.known_keys
 }
 
 fn section_help(path: &[String]) -> String {
@@ -93,27 +124,32 @@ fn section_help(path: &[String]) -> String {
 }
 
 impl SectionReader<'_> {
-    pub(super) fn written_value(&mut self, key: &'static str) -> Option<&Value> {
+    /// Whether a key of the section may be set here.
+    pub(crate) fn takes(&self, key: &str) -> bool {
+        self.only.is_none_or(|only| only.contains(&key))
+    }
+
+    pub(crate) fn written_value(&mut self, key: &'static str) -> Option<&Value> {
         self.known_keys.push(key);
         self.source?.get(key)
     }
 
     /// Declares a known key that was not written.
-    pub(super) fn declare_key(&mut self, key: &'static str) {
+    pub(crate) fn declare_key(&mut self, key: &'static str) {
         self.known_keys.push(key);
     }
 
     /// Whether the key was written as an empty string.
-    pub(super) fn is_empty_text(&self, key: &str) -> bool {
+    pub(crate) fn is_empty_text(&self, key: &str) -> bool {
         self.source.and_then(|map| map.get(key)).and_then(Value::as_str) == Some("")
     }
 
     /// Whether the key was written.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.source.is_some_and(|map| map.contains_key(key))
     }
 
-    pub(super) fn emit(&mut self, key: &str, value: Value) {
+    pub(crate) fn emit(&mut self, key: &str, value: Value) {
         if !self.partial || self.has(key) {
             self.effective.insert(key.to_owned(), value);
         }
@@ -125,7 +161,7 @@ impl SectionReader<'_> {
         self.findings.problems.push(PolicyProblem { code, path, as_written: false, message: what, help });
     }
 
-    pub(super) fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
+    pub(crate) fn wrong_type(&mut self, key: &str, value: &Value, wanted: &str) {
         let what = format!("'{key}' must be {wanted}, not {}", describe_value(value));
         self.add_problem(PolicyErrorCode::Type, key, what, format!("write {wanted}"));
     }
@@ -145,7 +181,7 @@ impl SectionReader<'_> {
 
     /// Whether a written value replaces the current one. In a layer that may only tighten, a value that is not stricter
     /// is ignored and its path recorded.
-    pub(super) fn accepts(&mut self, key: &str, same: bool, stricter: bool) -> bool {
+    pub(crate) fn accepts(&mut self, key: &str, same: bool, stricter: bool) -> bool {
         !self.findings.only_tighten || self.tightens(&[key], same, stricter)
     }
 
@@ -173,7 +209,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a limit: a whole number, or `off`.
-    pub(super) fn limit(
+    pub(crate) fn limit(
         &mut self,
         key: &'static str,
         slot: &mut Limit,
@@ -195,7 +231,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a whole number that cannot be off.
-    pub(super) fn count(
+    pub(crate) fn count(
         &mut self,
         key: &'static str,
         slot: &mut u64,
@@ -215,7 +251,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a duration that may be off.
-    pub(super) fn duration_limit(
+    pub(crate) fn duration_limit(
         &mut self,
         key: &'static str,
         slot: &mut Limit,
@@ -237,7 +273,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a duration that cannot be off; 0 means immediately.
-    pub(super) fn duration(&mut self, key: &'static str, slot: &mut u64, stricter: StricterDirection) {
+    pub(crate) fn duration(&mut self, key: &'static str, slot: &mut u64, stricter: StricterDirection) {
         if let Some(value) = self.written_value(key).cloned()
             && let Some(ms) = self.milliseconds(key, &value, "a duration such as 90s, 10m or 4h")
         {
@@ -273,7 +309,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads an amount in dollars, or `off`.
-    pub(super) fn cost(&mut self, key: &'static str, slot: &mut Limit, stricter: StricterDirection) {
+    pub(crate) fn cost(&mut self, key: &'static str, slot: &mut Limit, stricter: StricterDirection) {
         if let Some(value) = self.written_value(key).cloned() {
             let micro = match &value {
                 Value::Number(n) => units::parse_micro_usd(&n.to_string()),
@@ -302,7 +338,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads true or false.
-    pub(super) fn flag(&mut self, key: &'static str, slot: &mut bool, stricter: StricterDirection) {
+    pub(crate) fn flag(&mut self, key: &'static str, slot: &mut bool, stricter: StricterDirection) {
         if let Some(value) = self.written_value(key).cloned() {
             match parse_flag(&value) {
                 Some(flag) if self.accepts(key, flag == *slot, stricter.flag(flag, *slot)) => *slot = flag,
@@ -314,7 +350,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads one of a fixed set of keywords, ordered by their strictness.
-    pub(super) fn keyword<W: Keyword>(&mut self, key: &'static str, slot: &mut W) {
+    pub(crate) fn keyword<W: Keyword>(&mut self, key: &'static str, slot: &mut W) {
         if let Some(value) = self.written_value(key).cloned()
             && let Some(word) = self.parse_keyword::<W>(key, &value)
             && self.accepts(key, word == *slot, W::strictness(word) > W::strictness(*slot))
@@ -325,7 +361,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads an optional keyword. `strictest` is stricter than any other value.
-    pub(super) fn optional_keyword<W: Keyword>(
+    pub(crate) fn optional_keyword<W: Keyword>(
         &mut self,
         key: &'static str,
         slot: &mut Option<W>,
@@ -361,7 +397,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a text. Texts have no order of strictness, so every change counts as loosening.
-    pub(super) fn text(&mut self, key: &'static str, slot: &mut String) {
+    pub(crate) fn text(&mut self, key: &'static str, slot: &mut String) {
         if let Some(value) = self.written_value(key).cloned() {
             match value {
                 Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => {
@@ -376,7 +412,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a map of texts, which have no order of strictness. Names that are not written keep their text.
-    pub(super) fn texts(&mut self, key: &'static str, slot: &mut BTreeMap<String, String>) {
+    pub(crate) fn texts(&mut self, key: &'static str, slot: &mut BTreeMap<String, String>) {
         if let Some(value) = self.written_value(key).cloned() {
             let Value::Object(map) = &value else {
                 return self.wrong_type(key, &value, "a map of strings");
@@ -400,7 +436,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads a list of texts. Lists have no order of strictness, so every change counts as loosening.
-    pub(super) fn list(&mut self, key: &'static str, present: &[String]) -> Option<Vec<String>> {
+    pub(crate) fn list(&mut self, key: &'static str, present: &[String]) -> Option<Vec<String>> {
         let value = self.written_value(key).cloned()?;
         let texts: Option<Vec<String>> = match &value {
             Value::Null => Some(Vec::new()),
@@ -415,7 +451,7 @@ impl SectionReader<'_> {
     }
 
     /// Reads an optional list of allowed names. Fewer names are stricter.
-    pub(super) fn names(&mut self, key: &'static str, slot: &mut Option<Vec<String>>) {
+    pub(crate) fn names(&mut self, key: &'static str, slot: &mut Option<Vec<String>>) {
         if let Some(value) = self.written_value(key).cloned() {
             let listed: Option<Vec<String>> = match &value {
                 Value::Array(items) => items.iter().map(parse_name).collect(),
@@ -440,17 +476,17 @@ impl SectionReader<'_> {
     }
 
     /// Emits a list.
-    pub(super) fn emit_list(&mut self, key: &str, texts: Vec<String>) {
+    pub(crate) fn emit_list(&mut self, key: &str, texts: Vec<String>) {
         self.emit(key, Value::from(texts));
     }
 
     /// Emits a value unchanged.
-    pub(super) fn emit_value(&mut self, key: &str, value: Value) {
+    pub(crate) fn emit_value(&mut self, key: &str, value: Value) {
         self.emit(key, value);
     }
 
     /// Reads an optional text. Only for use inside lists, where no layer can tighten.
-    pub(super) fn optional_text(&mut self, key: &'static str) -> Option<String> {
+    pub(crate) fn optional_text(&mut self, key: &'static str) -> Option<String> {
         let value = self.written_value(key).cloned()?;
         match value {
             Value::String(text) if text.chars().count() <= MAX_TEXT_CHARS => Some(text),
@@ -462,7 +498,7 @@ impl SectionReader<'_> {
     }
 
     /// Reports a list that is too long.
-    pub(super) fn check_length(&mut self, key: &str, len: usize, most: usize) {
+    pub(crate) fn check_length(&mut self, key: &str, len: usize, most: usize) {
         if len > most {
             let what = format!("'{key}' has {len} entries, but at most {most} are allowed");
             self.add_problem(PolicyErrorCode::Range, key, what, "remove some entries".to_owned());
@@ -470,7 +506,7 @@ impl SectionReader<'_> {
     }
 
     /// Reports a problem inside a key's value.
-    pub(super) fn report_at(&mut self, code: PolicyErrorCode, inside: &[&str], what: String, help: &str) {
+    pub(crate) fn report_at(&mut self, code: PolicyErrorCode, inside: &[&str], what: String, help: &str) {
         let mut path = self.path.clone();
         path.extend(inside.iter().map(|part| (*part).to_owned()));
         self.findings.problems.push(PolicyProblem {
@@ -483,7 +519,7 @@ impl SectionReader<'_> {
     }
 
     /// Reports a problem that the section itself found in a key's value.
-    pub(super) fn report(&mut self, code: PolicyErrorCode, key: &str, what: String, help: &str) {
+    pub(crate) fn report(&mut self, code: PolicyErrorCode, key: &str, what: String, help: &str) {
         self.add_problem(code, key, what, help.to_owned());
     }
 }

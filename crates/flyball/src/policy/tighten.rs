@@ -1,7 +1,7 @@
 //! Tighten-only layers: a project's own policy, until the user trusts it.
 //!
 //! A cloned repository brings its policy file along, so the file is untrusted input. Each key declares which direction
-//! makes it stricter (`section_keys.rs`, [`super::values::StricterDirection`]); a change without a direction counts as
+//! makes it stricter (`settings.rs`, [`super::values::StricterDirection`]); a change without a direction counts as
 //! loosening. Values that are not stricter than the merged trusted layers are ignored and reported.
 
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ use super::values::{PolicyProblem, describe_value};
 
 /// The findings from reading a section.
 #[derive(Default)]
-pub(super) struct SectionFindings {
+pub(crate) struct SectionFindings {
     /// Problems with the written values.
     pub(super) problems: Vec<PolicyProblem>,
     /// Whether only values that are stricter than the current ones apply.

@@ -2,24 +2,24 @@
 
 use serde_json::Value;
 
-use super::guard_policies::Limit;
+use super::guard_mode::Limit;
 use super::policy_error::PolicyErrorCode;
 use super::units;
 use crate::suggest::closest;
 
 /// A problem with a value, before its position is known.
 #[derive(Clone, Debug)]
-pub(super) struct PolicyProblem {
-    pub(super) code: PolicyErrorCode,
+pub(crate) struct PolicyProblem {
+    pub(crate) code: PolicyErrorCode,
     /// Path of the value: canonical, or as written if `as_written` is set.
-    pub(super) path: Vec<String>,
-    pub(super) as_written: bool,
-    pub(super) message: String,
-    pub(super) help: String,
+    pub(crate) path: Vec<String>,
+    pub(crate) as_written: bool,
+    pub(crate) message: String,
+    pub(crate) help: String,
 }
 
 /// A value that is one of a fixed set of keywords.
-pub(super) trait Keyword: Copy + PartialEq + 'static {
+pub(crate) trait Keyword: Copy + PartialEq + 'static {
     /// The keywords and their values.
     const KEYWORDS: &'static [(&'static str, Self)];
 
@@ -31,7 +31,7 @@ pub(super) trait Keyword: Copy + PartialEq + 'static {
 /// Which direction of change makes the policy stricter. Each numeric or boolean key declares it, because an untrusted
 /// layer may only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StricterDirection {
+pub(crate) enum StricterDirection {
     /// A lower limit, a shorter duration, or `false`. `off` is the loosest limit.
     Less,
     /// A higher limit, a longer duration, or `true`. `off` is the loosest limit.
@@ -42,7 +42,7 @@ pub(super) enum StricterDirection {
 
 impl StricterDirection {
     /// Whether `new` is stricter than `old`.
-    pub(super) fn limit(self, new: Limit, old: Limit) -> bool {
+    pub(crate) fn limit(self, new: Limit, old: Limit) -> bool {
         match (new, old) {
             (Some(new), Some(old)) => self.number(new, old),
             (Some(_), None) => self != StricterDirection::Unknown,
@@ -51,7 +51,7 @@ impl StricterDirection {
     }
 
     /// Whether `new` is stricter than `old`.
-    pub(super) fn number(self, new: u64, old: u64) -> bool {
+    pub(crate) fn number(self, new: u64, old: u64) -> bool {
         match self {
             StricterDirection::Less => new < old,
             StricterDirection::More => new > old,
@@ -60,18 +60,18 @@ impl StricterDirection {
     }
 
     /// Whether `new` is stricter than `old`.
-    pub(super) fn flag(self, new: bool, old: bool) -> bool {
+    pub(crate) fn flag(self, new: bool, old: bool) -> bool {
         self.number(u64::from(new), u64::from(old))
     }
 }
 
 /// The keyword for a value.
-pub(super) fn keyword_of<W: Keyword>(value: W) -> &'static str {
+pub(crate) fn keyword_of<W: Keyword>(value: W) -> &'static str {
     W::KEYWORDS.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
 }
 
 /// A short description of a value, for messages.
-pub(super) fn describe_value(value: &Value) -> String {
+pub(crate) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
@@ -83,7 +83,7 @@ pub(super) fn describe_value(value: &Value) -> String {
 }
 
 /// Help text for an unknown key: the closest known one, or all of them.
-pub(super) fn unknown_help(key: &str, known: &[&str], thing: &str) -> String {
+pub(crate) fn unknown_help(key: &str, known: &[&str], thing: &str) -> String {
     closest(key, known.iter().copied()).map_or_else(
         || format!("known {thing}s: {}", known.join(", ")),
         |word| format!("did you mean '{word}'?"),
@@ -91,7 +91,7 @@ pub(super) fn unknown_help(key: &str, known: &[&str], thing: &str) -> String {
 }
 
 /// Parses a whole number, which may be a string.
-pub(super) fn parse_number(value: &Value) -> Option<u64> {
+pub(crate) fn parse_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(n) => n.as_u64(),
         Value::String(s) => units::parse_whole(s),
@@ -100,7 +100,7 @@ pub(super) fn parse_number(value: &Value) -> Option<u64> {
 }
 
 /// Parses a boolean, including the spellings common in environment variables.
-pub(super) fn parse_flag(value: &Value) -> Option<bool> {
+pub(crate) fn parse_flag(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
         Value::Number(n) if n.as_u64() == Some(1) => Some(true),

@@ -389,13 +389,8 @@ impl HistoryRun {
             for trip in &decision.trips {
                 assert_eq!(trip.halt_reason.is_some(), trip.severity == TripSeverity::Halt, "{place}");
                 assert!(
-                    KNOWN_REASONS.contains(&trip.reason.as_str()),
-                    "unknown reason {}; {place}",
-                    trip.reason
-                );
-                assert!(
                     flyball::ending_kind(&trip.reason).is_some(),
-                    "no ending kind for {}; {place}",
+                    "no guard declares the reason {}; {place}",
                     trip.reason
                 );
                 assert!(trip.evidence.events.is_sorted(), "evidence is oldest first; {place}");
@@ -416,44 +411,3 @@ impl HistoryRun {
         }
     }
 }
-
-/// The documented reasons, and additional ones of the core.
-const KNOWN_REASONS: [&str; 36] = [
-    "max_runtime",
-    "max_turns",
-    "max_iterations",
-    "max_tokens",
-    "max_cost",
-    "max_steps",
-    "turn_timeout",
-    "node_budget",
-    "max_cycle_iterations",
-    "visit_limit",
-    "transition_limit",
-    "cycle_detected",
-    "repetition_loop",
-    "recurrence",
-    "stalled",
-    "oscillating",
-    "repeated_error",
-    "consecutive_failures",
-    "error_rate",
-    "validation_failure",
-    "retries_exhausted",
-    "loop_thrashing",
-    "quality_gate_exhausted",
-    "confirmation_aborted",
-    "confirmation_expired",
-    "repeated_question",
-    "repeated_denial",
-    "monologue",
-    "no_progress",
-    "user_stop",
-    // Additional reasons.
-    "quality_gate_blocked",
-    "confirmation_unclear",
-    "confirmation_refused",
-    "rule",
-    "release_refused",
-    "transition_not_allowed",
-];
