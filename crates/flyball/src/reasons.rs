@@ -27,7 +27,7 @@ pub struct Reason {
     pub name: &'static str,
     /// The kind of ending it indicates.
     pub ending: EndingKind,
-    /// What it means, for a reader who sees it for the first time.
+    /// Its meaning, for a reader who sees it for the first time.
     pub meaning: Option<&'static str>,
 }
 

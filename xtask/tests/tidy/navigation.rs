@@ -63,7 +63,7 @@ const TASKS: [(&str, &str, &str); 24] = [
         "crates/flyball-integrations/src/audit/suggest_policy.rs",
     ),
     ("Where are loops without progress detected?", "struct StallGuard", "crates/flyball/src/guards/stall.rs"),
-    ("What does every guard implement?", "trait Guard", "crates/flyball/src/guards/mod.rs"),
+    ("What does every guard implement?", "trait Guard", "crates/flyball/src/guards/guard.rs"),
     ("Where are the versions of the rules?", "enum RulesVersion", "crates/flyball/src/rules_version.rs"),
     (
         "Where are metrics written for Prometheus?",

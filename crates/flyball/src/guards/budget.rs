@@ -22,7 +22,7 @@ use crate::state::read_layout;
 use crate::workflow_position::WorkflowPosition;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself; its settings are the budgets (`policy/budgets.rs`).
+/// The declaration of the guard; its settings are the budgets (`policy/budgets.rs`).
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Limits on time, turns, tokens and cost.")
         .table(

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "A person's answer to a plan.")
     .table(
         "answers to a plan, and calls of destructive tools without an approval (`approval_required`)",

@@ -22,7 +22,7 @@ use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "A repeating sequence of calls, transitions or outputs.")
     .table("a block of calls, transitions, outputs or states that repeats several times in a row", "calls: warn at the third pass, block the next; transitions: block and escalate to a person; outputs: halt")
     .reasons(&[Reason::exhausted(

@@ -19,7 +19,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Transitions that are not part of the declared workflow.")
         .table(

@@ -17,7 +17,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Repeated requests for a denied action.")
     .table("a refused action that is requested again", "warn, block, halt")
     .reasons(&[Reason::exhausted("repeated_denial", "A denied request was made again.")])

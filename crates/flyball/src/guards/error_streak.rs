@@ -20,7 +20,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Consecutive errors: the same one, or any.")
         .table(

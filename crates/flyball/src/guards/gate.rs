@@ -22,7 +22,7 @@ use crate::rules_version::RulesVersion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Completion checks: tests, lint, build, checklist.")
         .table(

@@ -1,4 +1,4 @@
-//! What every guard has: its input, its hooks, and its stored state.
+//! The parts of every guard: its input, its hooks, and its stored state.
 
 use super::{Ancestors, Trips};
 use crate::call_ledger::EventFacts;

@@ -1,4 +1,4 @@
-//! What a guard says about itself: for the policy reader, the schema, the manual and people.
+//! The declaration of a guard: for the policy reader, the schema, the manual and people.
 
 use crate::policy::GuardSetting;
 use crate::policy::settings::ScopeKeys;
@@ -6,16 +6,16 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// What a guard says about itself.
+/// The declaration of a guard.
 #[derive(Debug)]
 pub struct GuardInfo {
     /// The first version of the decision rules that has it. Sessions under older rules never evaluate it.
     pub since: RulesVersion,
-    /// What it watches, in one sentence for the schema of policy files.
+    /// Its subject, in one sentence for the schema of policy files.
     pub summary: &'static str,
-    /// What it detects, for the table of guards.
+    /// The behavior that it detects, for the table of guards.
     pub detects: &'static str,
-    /// What it does in mode `staged`, for the table of guards.
+    /// Its reaction in mode `staged`, for the table of guards.
     pub reaction: &'static str,
     /// The reasons of its trips.
     pub reasons: &'static [Reason],
@@ -71,13 +71,13 @@ impl GuardInfo {
         self
     }
 
-    /// What an entry under `nodes`, `edges` or `tools` may override.
+    /// The settings that an entry under `nodes`, `edges` or `tools` may override.
     pub(super) fn scope_of(&self, kind: ScopeKind) -> Option<&Scope> {
         self.scopes[kind as usize].as_ref()
     }
 }
 
-/// What an override is for.
+/// The target of an override.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ScopeKind {
     /// An entry of `nodes`.
@@ -91,7 +91,7 @@ pub(crate) enum ScopeKind {
 /// The settings of a guard that one scope may override.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope {
-    /// What the guard watches there.
+    /// The subject of the guard there.
     pub(super) summary: &'static str,
     /// The keys that may be set; `None` = all.
     pub(super) keys: Option<&'static [&'static str]>,

@@ -9,7 +9,7 @@ use crate::policy::settings::{Count, Word, settings};
 use crate::policy::{GuardMode, Limit};
 use crate::rules_version::RulesVersion;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Outputs too large for the context.")
     .table(
         "outputs that would fill the context",

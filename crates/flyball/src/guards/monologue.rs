@@ -18,7 +18,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "The same message again, or repetition within one message.")
         .table(

@@ -19,7 +19,7 @@ use crate::rules_version::RulesVersion;
 use crate::state::read_layout;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Outputs, diffs or states that alternate: A, B, A, B.")
         .table("A, B, A, B of outputs or states", "halt")

@@ -26,7 +26,7 @@ use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "The same call with the same result at irregular intervals.")
         .table(

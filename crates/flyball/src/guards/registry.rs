@@ -1,4 +1,4 @@
-//! What follows from the list of guards: their states, their settings, and where a policy may override them.
+//! Derived from the list of guards: their states, their settings, and where a policy may override them.
 
 /// Declares all guards.
 macro_rules! guards {
@@ -84,7 +84,7 @@ macro_rules! guards {
             CONFIGURED.iter().chain(others).copied()
         }
 
-        /// What the guard of this name says about itself.
+        /// The declaration of the guard with this name.
         pub(crate) fn guard_info(name: &str) -> Option<&'static GuardInfo> {
             guards().find(|(known, _)| *known == name).map(|(_, info)| info)
         }

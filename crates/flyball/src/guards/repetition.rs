@@ -19,7 +19,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Repeated identical calls.")
     .table("identical calls in a row", "warn at 3, block the 6th, the 3rd block halts")
     .reasons(&[Reason::exhausted(

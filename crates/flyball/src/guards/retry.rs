@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "Attempts at one operation, with backoff and a circuit breaker.")
         .table(
@@ -106,7 +106,7 @@ impl RetryPolicy {
     }
 }
 
-// By hand, because an operation starts from the limits next to it.
+// Implemented without the macro, because an operation starts from the limits next to it.
 impl PolicySection for RetryPolicy {
     fn read_keys(&mut self, reader: &mut SectionReader<'_>) {
         reader.keyword("mode", &mut self.mode);

@@ -10,7 +10,7 @@ use crate::reasons::Reason;
 use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 
-/// What the guard says about itself; its settings are the rules of the policy.
+/// The declaration of the guard; its settings are the rules of the policy.
 pub(super) const INFO: GuardInfo = GuardInfo::new(RulesVersion::V1, "Custom rules in CEL.")
     .table("anything, in CEL over `event` and `session`", "the decision of the rule")
     .reasons(&[Reason::external("rule", "A rule in the policy file matched; its message gives the reason.")]);

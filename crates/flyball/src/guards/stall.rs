@@ -23,7 +23,7 @@ use crate::rules_version::RulesVersion;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-/// What the guard says about itself.
+/// The declaration of the guard.
 pub(super) const INFO: GuardInfo =
     GuardInfo::new(RulesVersion::V1, "No progress: unchanged outputs, diffs or failing tests.")
         .table("outputs, diffs, sets of failures and scores that do not change", "halt")

@@ -1,4 +1,4 @@
-//! What a guard does when it trips, and optional limits.
+//! The reaction of a guard when it trips, and optional limits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -40,7 +40,7 @@ pub(crate) trait ScopeKeys {
 
 /// The kind of a key: how its value is read, described, and lowered in the preset `strict`.
 pub(crate) trait KeyKind<T> {
-    /// What the schema says about the value.
+    /// The description of the value in the schema.
     type Schema: JsonSchema;
     /// Reads the key into its slot.
     fn read(&self, reader: &mut SectionReader<'_>, key: &'static str, slot: &mut T);
